@@ -29,7 +29,7 @@ from tenure.spark.connectors import settings_beside
 from tenure.spark.coordinates import Connector
 from tenure.spark.fetching import fetched, fetching_alone
 from tenure.spark.not_started import NotStarted, not_started
-from tenure.spark.python_start import on_python_path
+from tenure.spark.python_start import PYTHON_PATH, python_path
 from tenure.spark.releases import check_java, check_release, known_settings, logger_of
 from tenure.spark.submit import RETAINED, Submit, by_file, check_setting, is_secret
 
@@ -111,7 +111,8 @@ def start_session(
     session: SparkSession | None = None  # None: not made yet
 
     def start(words: Sequence[str]) -> SparkSession:
-        with _submitted_with(words):
+        # Without arguments, PySpark starts spark-submit with those of the environment.
+        with _variables({_ARGUMENTS: shlex.join([*words, "pyspark-shell"])} if words else {}):
             yours = _start_jvm(own)
             return _with_connectors(_with_defaults(builder, yours), yours, submit.connectors).getOrCreate()
 
@@ -122,7 +123,7 @@ def start_session(
             _noted_starts(started),
             _output_to(log),
             _own_interrupts(),
-            on_python_path(),
+            _variables({PYTHON_PATH: python_path()}),
         ):
             session = fetched(start, words, settings, log=log, clock=clock)
         check_java(session)
@@ -278,18 +279,18 @@ def _noted_starts(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
 
 
 @contextmanager
-def _submitted_with(words: Sequence[str]) -> Iterator[None]:
-    """In the block, PySpark starts spark-submit with these arguments; without any, with those of the environment."""
-    before = os.environ.get(_ARGUMENTS)
-    if words:
-        os.environ[_ARGUMENTS] = shlex.join([*words, "pyspark-shell"])
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """In the block, this process, and those that it starts, have these variables in their environment."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(_ARGUMENTS, None)
-        else:
-            os.environ[_ARGUMENTS] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

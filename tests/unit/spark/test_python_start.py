@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.spark.python_start import FOLDER, on_python_path
+from tenure.spark.python_start import FOLDER, python_path
 
 ASKS = "import pyspark; print(pyspark.WHERE)"
 
@@ -84,10 +85,14 @@ def test_an_error_of_the_hidden_sitecustomize_is_shown_as_before(tmp_path: Path)
 
 
 @pytest.mark.parametrize("before", [None, "a:b"])
-def test_the_path_of_this_process_is_restored(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
+def test_the_path_of_the_jvm_has_yours_behind_this_folder(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     if before is not None:
         monkeypatch.setenv("PYTHONPATH", before)
-    with on_python_path():
-        assert os.environ["PYTHONPATH"].split(os.pathsep) == [str(FOLDER), *([] if before is None else ["a", "b"])]
-    assert os.environ.get("PYTHONPATH") == before
+    assert python_path().split(os.pathsep) == [str(FOLDER), *([] if before is None else ["a", "b"])]
+
+
+def test_an_older_python_evaluates_no_annotation() -> None:
+    """A function of yours may start one as a process: Python 3.8 cannot evaluate `list[str]`."""
+    tree = ast.parse((FOLDER / "sitecustomize.py").read_text(), feature_version=(3, 7))
+    assert any(isinstance(line, ast.ImportFrom) and line.module == "__future__" for line in tree.body)
