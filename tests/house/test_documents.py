@@ -24,6 +24,18 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 # Codes that no TenureError carries: success, and what a shell reports for Ctrl-C.
 NOT_OF_ERRORS = {0, 130}
 INVARIANTS = tuple(f"I{number}" for number in range(1, 11))
+WAYS = ("The way of a batch", "The way of a takeover", "The way of a request")
+MOST_FILES = 8
+"""Of a way: a reader opens each of them."""
+ASKED = {
+    "`Storage.puts_whole`": r"\.puts_whole\b",
+    "`Storage.local_folder`": r"\breach\(.*\)\.local_folder\b",
+    "`path_on_disk` (`storage/urls.py`)": r"\bpath_on_disk\(",
+    "`disk` of a table's location": r"\b(?:location|self)\.disk\b",
+    "`storage/engines.py`": r"\bfrom tenure\.storage\.engines import\b",
+    "`OBJECT_FILES` (`spark/own_classes.py`)": r"\bOBJECT_FILES\b(?!:)",
+}
+"""What a room asks of a storage -> how the code does."""
 
 
 def text_of(name: str) -> str:
@@ -32,7 +44,7 @@ def text_of(name: str) -> str:
 
 def rows(document: str, *, heading: str) -> list[list[str]]:
     """The cells of the first table under a heading, without its first two lines."""
-    section = re.split(rf"^##? {re.escape(heading)}$", text_of(document), maxsplit=1, flags=re.MULTILINE)[1]
+    section = re.split(rf"^#{{1,3}} {re.escape(heading)}$", text_of(document), maxsplit=1, flags=re.MULTILINE)[1]
     section = section.split("\n## ", 1)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines[2:]]
@@ -76,6 +88,26 @@ def test_the_connectors_of_the_page_are_those_of_the_code() -> None:
         [f"`{name}`", ", ".join(releases), ", ".join(f"`{one}`" for one in packages) or "none"]
         for (name, packages), releases in table.items()
     ]
+
+
+def test_each_way_has_few_files_and_they_are_there() -> None:
+    files = {way: [cells[0].strip("`") for cells in rows("ARCHITECTURE.md", heading=way)] for way in WAYS}
+    assert not {way: found for way, found in files.items() if not 0 < len(found) <= MOST_FILES}
+    package = tree.ROOT / "src" / "tenure"
+    assert not [file for found in files.values() for file in found if not any(package.glob(file))]
+
+
+def test_what_rooms_ask_a_storage_is_told() -> None:
+    """So a reader finds each place in which the code does something else for S3 than for a disk."""
+    told = {
+        cells[0]: sorted(re.findall(r"`([^`]+)`", cells[-1]))
+        for cells in rows("ARCHITECTURE.md", heading="What rooms ask a storage")
+    }
+    others = [module for module in tree.product() if not module.name.startswith("tenure.storage")]
+    assert told == {
+        asked: sorted(str(module).removeprefix("src/tenure/") for module in others if re.search(pattern, module.text))
+        for asked, pattern in ASKED.items()
+    }
 
 
 def invariant_rows() -> dict[str, list[str]]:

@@ -30,6 +30,7 @@ CLIENTS = {
     "azure": ("tenure.backends.azure",),
     "google.auth": ("tenure.backends.gcs",),
     "requests": ("tenure.backends.gcs",),
+    "botocore": ("tenure.backends.s3", "tenure.storage", "tenure.s3_settings"),
     "pyspark": SPARK_ROOMS,
     "py4j": SPARK_ROOMS,
     "deltalake": ("tenure.sinks",),

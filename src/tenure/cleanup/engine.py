@@ -2,10 +2,10 @@
 
 A `Rule` names the paths below a root that nobody needs: `Everything` when a pipeline has ended, `OrphanRule`
 (`orphans.py`) in the storage of a pipeline that goes on, `StagedRule` (`sinks/staging/rule.py`) beside what a sink has
-committed. There are three callers. The leader's sweep beside its batches (`sweeper.py`) and the end of a pipeline
-(`ended_pipeline.py`) walk to the folders that go as a whole: each `Leftovers` is a row of their plan. `tenure sweep`
-lists each file, asks the same rules, and removes by a plan (`planning.py`, `applying.py`); Spark distributes the three
-steps where there are many files (`spark.py`).
+committed. There are four callers. The leader's sweep beside its batches (`sweeper.py`) and the end of a pipeline
+(`ended_pipeline.py`) walk to the folders that go as a whole: each `Leftovers` is a row of their plan, and so is what
+sinks have staged (`sinks/staging/staged_attempts.py`). `tenure sweep` lists each file, asks the same rules, and removes
+by a plan (`planning.py`, `applying.py`); Spark distributes the three steps where there are many files (`spark.py`).
 
 Promise: the storage is listed first, by a wide rule, which needs no records and names each path that can go at all.
 Then `look` reads the records, and its narrower rule decides. The walk does not list a folder that goes as a whole, nor
