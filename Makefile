@@ -10,7 +10,7 @@ ARGS ?=
 OTHER_SPARK ?= 4.1
 # The releases with which `test-nightly` runs whole folders
 OTHER_SPARKS := 3.5 4.0 4.1 4.2
-# The release of PySpark, beside the installed one, with which `demo` runs; empty: the installed one
+# The release of PySpark, beside the installed one, with which `demo`, `soak` and `bench` run; empty: the installed one
 SPARK ?=
 # `later`: a summary of several targets will print the line of counts, and not each of them
 COUNTS ?=
@@ -110,11 +110,13 @@ mutants: servers ## run the mutants, or some: make mutants ARGS="name ..."; each
 	@sh scripts/setup.sh cloud
 	@$(RUN) $(BIN)/python -m tests.mutants.run $(ARGS)
 
-soak: setup $(if $(findstring etcd,$(ARGS))$(findstring kafka,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) $(if $(findstring kafka,$(ARGS))$(findstring s3,$(ARGS)),connectors) ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"
+soak: setup $(if $(findstring etcd,$(ARGS))$(findstring kafka,$(ARGS)),servers) $(findstring kubernetes,$(ARGS)) $(if $(findstring kafka,$(ARGS))$(findstring s3,$(ARGS)),connectors) ## end members at random, and compare each output with the truth: make soak ARGS="--ends 500 --seed 1", ARGS="--placed all"; SPARK=3.5: another PySpark
 	@$(if $(findstring storage hdfs,$(ARGS)),sh scripts/setup.sh hdfs)
 	@$(if $(findstring postgres,$(ARGS)),sh scripts/setup.sh postgres)
 	@$(if $(findstring mysql,$(ARGS)),sh scripts/setup.sh mariadb)
-	@$(RUN) $(BIN)/python -m tests.soak $(ARGS)
+	@$(if $(SPARK),sh scripts/setup.sh spark $(SPARK))
+	@$(if $(and $(SPARK),$(findstring kafka,$(ARGS))$(findstring s3,$(ARGS))),sh scripts/setup.sh connectors $(SPARK))
+	@$(if $(SPARK),$(call WITH_SPARK,$(SPARK))) $(RUN) $(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup ## ruff, mypy, and the rooms of ARCHITECTURE.md
 	@$(RUN) $(BIN)/python -m tests.run lint

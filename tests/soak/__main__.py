@@ -52,7 +52,7 @@ from tests.soak.plan import (
     make_plan,
 )
 from tests.soak.run import Result, carry_out
-from tests.soak.variants import VariantError, environment, jvm_options, package_of
+from tests.soak.variants import VariantError, environment, jvm_options, other_spark, package_of
 
 ENDS_A_RUN = 25
 SOAKED = ("sqlite", "etcd", "kubernetes", "postgres", "s3")
@@ -214,7 +214,8 @@ def _again(given: argparse.Namespace, seed: int, ends: int) -> str:
     for name in ("without", "package"):
         if getattr(given, name) is not None:
             words += [f"--{name}", str(getattr(given, name))]
-    return f"make soak ARGS={shlex.quote(shlex.join(words))}"
+    spark = f" SPARK={release}" if (release := other_spark()) is not None else ""
+    return f"make soak{spark} ARGS={shlex.quote(shlex.join(words))}"
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:

@@ -101,8 +101,28 @@ KINDS: Final[Mapping[str, Kind]] = {
         lambda rows: {"left": _after(_numbers(rows, 0)), "right": _after(_numbers(rows, 1))},
     ),
     "twice": Kind(("a", "b", "c"), "append", ("tag", "id"), (), _twice_rows, _twice_shown),
+    "numbered": Kind(
+        ("a",), "append", ("id", "number"), (),
+        lambda fed: [(i, i // KEYS) for i in range(fed["a"])],
+        lambda rows: {"a": _after(_numbers(rows, 0))},
+    ),
 }  # fmt: skip
 """`windows`, `counts`, `totals`: aggregates; `unique`: without doubles; `joined`: two streams; `twice`: a folder that
-is read twice, and two others."""
+is read twice, and two others; `numbered`: a function in Python numbers the events of each key, by its state."""
 
-__all__ = ["DELAY", "EVENTS_A_FILE", "KEYS", "KINDS", "TAGS", "WINDOW", "Kind", "Prefixes", "Row", "moment"]
+KINDS_ASKED_FOR: Final = ("numbered",)
+"""Kinds that have to be asked for, so that a seed draws what it always drew."""
+
+__all__ = [
+    "DELAY",
+    "EVENTS_A_FILE",
+    "KEYS",
+    "KINDS",
+    "KINDS_ASKED_FOR",
+    "TAGS",
+    "WINDOW",
+    "Kind",
+    "Prefixes",
+    "Row",
+    "moment",
+]

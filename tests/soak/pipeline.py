@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pandas as pd
 from pyspark.sql import functions as fn
 
 import tenure
@@ -115,7 +116,18 @@ def rows_of(kind: str, sources: Mapping[str, DataFrame]) -> DataFrame:
         case "twice":
             tagged = [sources[source].select(fn.lit(tag).alias("tag"), "id") for tag, source in TAGS]
             return tagged[0].union(tagged[1]).union(tagged[2]).union(tagged[3])
+        case "numbered":
+            grouped, columns = sources["a"].groupBy("key"), "id long, number long"
+            return grouped.applyInPandasWithState(_numbered, columns, "seen long", "append", "NoTimeout")
     raise ValueError(kind)
+
+
+def _numbered(_: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    """The events of a key, numbered by those before."""
+    (seen,) = state.get if state.exists else (0,)
+    ids = sorted(int(i) for frame in frames for i in frame["id"])
+    state.update((seen + len(ids),))
+    yield pd.DataFrame({"id": ids, "number": range(seen, seen + len(ids))})
 
 
 def _sums() -> tuple[Any, Any]:

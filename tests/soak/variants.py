@@ -5,6 +5,7 @@ Promise: `environment` has shown, in a process of its own, that members will imp
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -55,7 +56,8 @@ def environment(holder: Path, *, archive: Path | None) -> dict[str, str]:
     """What members get beside this process's environment, to import the package in this folder. `archive`: for their
     JVMs. Raises VariantError."""
     options = jvm_start.with_archive(jvm_options(), archive)
-    found = {"PYTHONPATH": f"{holder}{os.pathsep}{ROOT}", jvm_start.OPTIONS: options}
+    path = os.pathsep.join(map(str, filter(None, [holder, ROOT, os.environ.get("PYTHONPATH")])))
+    found = {"PYTHONPATH": path, jvm_start.OPTIONS: options}
     asked = [sys.executable, "-c", "import tenure; print(tenure.__file__)"]
     run = subprocess.run(asked, env={**os.environ, **found}, capture_output=True, text=True, check=False)
     if Path(run.stdout.strip()).parent != holder / "tenure":
@@ -66,3 +68,10 @@ def environment(holder: Path, *, archive: Path | None) -> dict[str, str]:
 def jvm_options() -> str:
     """The options of the members' JVMs, but for the archive."""
     return os.environ.get(jvm_start.OPTIONS, jvm_start.LIGHTLY)
+
+
+def other_spark() -> str | None:
+    """The release of the PySpark that `scripts/setup.sh spark` put beside the installed one; None: this is that."""
+    package = importlib.util.find_spec("pyspark")
+    folder = Path(package.origin).parents[1].name if package is not None and package.origin is not None else ""
+    return folder.removeprefix("spark-") if folder.startswith("spark-") else None

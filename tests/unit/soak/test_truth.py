@@ -35,6 +35,7 @@ def test_the_rows_of_each_kind() -> None:
     assert rows["counts"] == rows["totals"] == [(0, 2, 5, 5), (1, 2, 7, 6), (2, 1, 2, 2), (3, 1, 3, 3), (4, 1, 4, 4)]
     assert rows["joined"] == [(i, i + 1) for i in range(6)]
     assert rows["twice"] == [(tag, i) for tag in ("a", "again", "b", "c") for i in range(7)]
+    assert rows["numbered"] == [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 1), (6, 1)]
 
 
 def test_a_window_is_there_once_the_watermark_has_passed_its_end() -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.house.tree import ROOT
 from tests.mutants.mutant import PACKAGE, DoesNotApply
-from tests.soak.variants import VariantError, environment, package_of
+from tests.soak.variants import VariantError, environment, other_spark, package_of
 
 
-def test_without_anything_it_is_this_tree() -> None:
+@pytest.mark.parametrize("of_another_spark", [None, "/spark-3.5"])
+def test_without_anything_it_is_this_tree(monkeypatch: pytest.MonkeyPatch, of_another_spark: str | None) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if of_another_spark is not None:
+        monkeypatch.setenv("PYTHONPATH", of_another_spark)
     with package_of(without=None, package=None) as holder:
         assert holder == ROOT / "src"
-        assert environment(holder, archive=None)["PYTHONPATH"].split(":") == [str(ROOT / "src"), str(ROOT)]
+        path = environment(holder, archive=None)["PYTHONPATH"].split(":")
+    assert path == [str(ROOT / "src"), str(ROOT), *([of_another_spark] if of_another_spark else [])]
 
 
 def test_a_mutant_changes_a_copy_which_members_import() -> None:
@@ -54,3 +60,14 @@ def test_a_mutant_that_does_not_fit_another_package_is_an_error(tmp_path: Path) 
     (tmp_path / "tenure" / "coordination" / "term.py").touch()
     with pytest.raises(DoesNotApply), package_of(without="no-fence", package=tmp_path):
         pass
+
+
+@pytest.mark.parametrize(("folder", "release"), [("spark-3.5", "3.5"), ("site-packages", None)])
+def test_another_spark_is_known_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, release: str | None
+) -> None:
+    (tmp_path / folder / "pyspark").mkdir(parents=True)
+    (tmp_path / folder / "pyspark" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / folder), *sys.path])
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    assert other_spark() == release
