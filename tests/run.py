@@ -46,7 +46,7 @@ ONLY: Final[Mapping[str, Sequence[str]]] = {
 }
 """Targets that run some folders or files only. A release may stand behind their names: `other-spark-4.1`."""
 _RELEASE: Final = re.compile(r"(?<=other-spark)-\d+\.\d+\Z")
-BESIDE: Final = ("test", "rest")
+BESIDE: Final = ("rest",)
 """Targets whose first session, which mostly waits, runs beside the sessions with JVMs, and gives way to them."""
 GIVES_WAY: Final = ("nice", "-n", "5")
 ALONE: Final = ("long", "other-spark")
@@ -143,19 +143,20 @@ def at_a_time(workers: int, *, by_folder: bool) -> list[str]:
 
 
 def run(target: str, then: Sequence[str] = ()) -> Outcome:
-    """Run the first session beside the others or before them, and lint beside all. `then`: targets of the Makefile that
-    run after the first session, beside the others."""
+    """Run the first session beside the others, or with lint beside it and before the others. `then`: targets of the
+    Makefile that run after it, beside the others."""
     outcome = Outcome(then=list(then))
     shutil.rmtree(KEPT / target, ignore_errors=True)
     (KEPT / target).mkdir(parents=True)
     first, *others = runs_of(target)
     try:
-        with lint(outcome) if target in LINTED else nullcontext():
-            if target in BESIDE:
-                with beside(target, first, then, outcome):
-                    in_turn(target, others, outcome)
-            else:
-                in_turn(target, [first, *others], outcome)
+        if target in BESIDE:
+            with beside(target, first, then, outcome):
+                in_turn(target, others, outcome)
+        else:
+            with lint(outcome) if target in LINTED else nullcontext():
+                in_turn(target, [first], outcome)
+            in_turn(target, others, outcome)
     except KeyboardInterrupt:
         outcome.failed.append("interrupted: what comes later was not run")
     (KEPT / target / OUTCOME).write_text(json.dumps(asdict(outcome)), encoding="utf-8")
