@@ -27,7 +27,7 @@ RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 WITH_SPARK = PYTHONPATH="$(CURDIR)/.venv/spark-$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers connectors kubernetes demo check test test-rest test-other-spark test-undrawn test-whole-other-spark test-long test-nightly mutants soak lint format bench docs dist clean
+.PHONY: help setup servers connectors kubernetes demo check for-test for-rest for-other-spark test test-rest test-other-spark test-undrawn test-whole-other-spark test-long test-nightly mutants soak lint format bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-24s %s\n' "$$t" "$$d"; done
@@ -56,25 +56,28 @@ demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE) $(SINK)),servers) $(filt
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check
 
-test: kubernetes connectors ## lint, and what shows that it works: every store, every kind of death; 10 to 13 minutes on 2 cores
+# What each of the targets below needs: .ci/run fetches the parts of a later target beside the tests of the first.
+for-test: kubernetes connectors
 	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh mariadb
-	@$(RUN_TESTS) test
 
-test-rest: kubernetes connectors ## all other tests, but the long ones
+for-rest: for-test
 	@sh scripts/setup.sh hdfs
-	@sh scripts/setup.sh postgres
-	@sh scripts/setup.sh mariadb
 	@sh scripts/setup.sh prometheus
 	@sh scripts/setup.sh chromium
-	@$(RUN_TESTS) rest $(if $(THEN),--then $(THEN))
 
-test-other-spark: kubernetes connectors ## what differs between releases, with another PySpark, which is beside the installed one
+for-other-spark: for-test
 	@sh scripts/setup.sh hdfs
-	@sh scripts/setup.sh postgres
-	@sh scripts/setup.sh mariadb
 	@sh scripts/setup.sh spark $(OTHER_SPARK)
 	@sh scripts/setup.sh connectors $(OTHER_SPARK)
+
+test: for-test ## lint, and what shows that it works: every store, every kind of death; 10 to 13 minutes on 2 cores
+	@$(RUN_TESTS) test
+
+test-rest: for-rest ## all other tests, but the long ones
+	@$(RUN_TESTS) rest $(if $(THEN),--then $(THEN))
+
+test-other-spark: for-other-spark ## what differs between releases, with another PySpark, which is beside the installed one
 	@$(call WITH_SPARK,$(OTHER_SPARK)) $(RUN_TESTS) $(if $(WHOLE),whole-other-spark,other-spark)-$(OTHER_SPARK)
 
 test-whole-other-spark: ## tests/spark and tests/crash with another PySpark
@@ -86,16 +89,10 @@ test-other-spark-%: # with a release: test-other-spark-4.1
 test-whole-other-spark-%:
 	@$(MAKE) --no-print-directory test-other-spark OTHER_SPARK=$* WHOLE=yes
 
-test-undrawn: kubernetes connectors ## what the hash of this commit leaves out: other servers, other scenes
-	@sh scripts/setup.sh hdfs
-	@sh scripts/setup.sh postgres
-	@sh scripts/setup.sh mariadb
+test-undrawn: for-rest ## what the hash of this commit leaves out: other servers, other scenes
 	@$(RUN_TESTS) undrawn
 
-test-long: kubernetes connectors ## the long tests, and many more examples of each property, at random
-	@sh scripts/setup.sh hdfs
-	@sh scripts/setup.sh postgres
-	@sh scripts/setup.sh mariadb
+test-long: for-rest ## the long tests, and many more examples of each property, at random
 	@sh scripts/setup.sh patroni
 	@sh scripts/setup.sh cloud
 	@for release in 3.5 4.1; do sh scripts/setup.sh spark $$release && sh scripts/setup.sh connectors $$release || exit 1; done

@@ -69,7 +69,7 @@ def _group_of(item: pytest.Item) -> str:
         is_long=is_long,
         is_drawn=all(drawn & {*mark.args} for mark in marks),
         starts=bool(needs & groups.STARTERS),
-        in_quarter=bool(marks) or draw.quarter_of(item.nodeid) in drawn,
+        in_part=draw.parts_of(item.nodeid, {name for mark in marks for name in mark.args}) <= drawn,
     )
 
 

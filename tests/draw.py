@@ -1,6 +1,6 @@
-"""What a run draws by the commit's hash: one server for the layers above the store's contract, two of the scenes that
-let a leader die each death, one of the scenes of minutes, a quarter of the tests beside the gate, a quarter of the
-seeds, and one part of what the other release of Spark is tried with.
+"""What a run draws by the commit's hash: one server for the layers above the store's contract, one of the scenes that
+let a leader die each death, one of the scenes of minutes, a half of the server's tests beside the gate, an eighth of
+the others, a quarter of the seeds, and one part of what the other release of Spark is tried with.
 
 Promise: all runs of a commit draw the same, but that a run with another release of Spark has another quarter of the
 tests and of the seeds. Each name is drawn by some commit, and `make test-nightly` runs what is not
@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -36,20 +36,21 @@ ON_S3, ON_HDFS, EXECUTORS_ON_S3 = "scene on S3", "scene on HDFS", "scene of exec
 FROM_KAFKA, TO_POSTGRES = "scene from Kafka", "scene to PostgreSQL"
 TO_FILES, TO_ICEBERG, TO_KAFKA = "scene to files", "scene to Iceberg", "scene to Kafka"
 LOST_STORE, EACH_STEP, TO_THE_END = "scene of a lost store", "scene of each step", "scene to the end"
+HALVES: Final = tuple(f"{word} half of the tests" for word in ("first", "second"))
 QUARTERS: Final = tuple(f"{word} quarter of the tests" for word in ("first", "second", "third", "last"))
 SEEDS: Final = tuple(f"{word} quarter of the seeds" for word in ("first", "second", "third", "last"))
 STATES, MEMBERS, TARGETS = (f"{what} of the other release" for what in ("states", "members", "targets"))
 DRAWS: Final = (
     SERVERS,
-    (ON_S3, ON_HDFS, EXECUTORS_ON_S3),
-    (FROM_KAFKA, TO_POSTGRES, TO_FILES, TO_ICEBERG, TO_KAFKA),
+    (ON_S3, ON_HDFS, EXECUTORS_ON_S3, FROM_KAFKA, TO_POSTGRES, TO_FILES, TO_ICEBERG, TO_KAFKA),
     (LOST_STORE, EACH_STEP, TO_THE_END),
     (STATES, MEMBERS, TARGETS),
+    HALVES,
     QUARTERS,
     SEEDS,
 )
-"""One name of each is drawn: a server; a storage; a source or a sink; a scene of minutes on a disk; what the other
-release of Spark is tried with; a quarter of the tests beside the gate; and a quarter of the seeds."""
+"""One name of each is drawn: a server; a storage, a source or a sink; a scene of minutes on a disk; what the other
+release of Spark is tried with; a half and a quarter of the tests beside the gate; and a quarter of the seeds."""
 
 
 def only_if_drawn(*any_of: str) -> pytest.MarkDecorator:
@@ -58,10 +59,15 @@ def only_if_drawn(*any_of: str) -> pytest.MarkDecorator:
     return pytest.mark.drawn(*any_of)
 
 
-def quarter_of(node: str) -> str:
-    """The quarter of a case beside the gate that has no mark: a file with many cases has some of them in each. A mark
-    keeps a file together whose servers and JVMs cost more than its cases."""
-    return QUARTERS[zlib.crc32(node.encode()) % len(QUARTERS)]
+def parts_of(node: str, marks: Collection[str]) -> frozenset[str]:
+    """What must be drawn for a case beside the gate, whose marks have these names: its half and its quarter, so a file
+    with many cases has some of them in each part; of a server's case its half alone. Any other mark keeps a file
+    together whose servers and JVMs cost more than its cases."""
+    number, quarter = divmod(zlib.crc32(node.encode()), len(QUARTERS))
+    half = HALVES[number % len(HALVES)]
+    if not marks:
+        return frozenset({half, QUARTERS[quarter]})
+    return frozenset({half} if {*marks} <= {*SERVERS} else ())
 
 
 def seeds_of(what: str) -> pytest.MarkDecorator:

@@ -3,7 +3,7 @@
 Promise, closest rule first: what is marked `long`, or named in `LONG_CASES`, is long; what the commit does not draw
 (`tests/draw.py`) is undrawn; what is named in `GATE` is in the gate, as are all tests in `tests/regressions` that
 `BESIDE_THE_GATE` does not name; what needs no JVM and no server, in the folders of `PURE_FOLDERS`, is pure; all else is
-rest if its half is drawn, and undrawn if not. So a new test needs no entry here: `GATE` names what shows that the
+rest if its part is drawn, and undrawn if not. So a new test needs no entry here: `GATE` names what shows that the
 product works, within ten minutes in all.
 """
 
@@ -53,9 +53,9 @@ def sessions() -> tuple[Session, ...]:
     )
 
 
-def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool, in_quarter: bool = True) -> str:
+def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool, in_part: bool = True) -> str:
     """The group of a test, by its node id. `is_drawn`: its marks are drawn; `starts`: it needs a server or a JVM;
-    `in_quarter`: it has marks, or its quarter is drawn."""
+    `in_part`: so is its part of the tests beside the gate."""
     if is_long or any(is_named(node, entry) for entry in LONG_CASES):
         return LONG
     if not is_drawn:
@@ -67,7 +67,7 @@ def group_of(node: str, *, is_long: bool, is_drawn: bool, starts: bool, in_quart
         return GATE_GROUP
     if folder in PURE_FOLDERS and not starts:
         return PURE
-    return REST if in_quarter else UNDRAWN
+    return REST if in_part else UNDRAWN
 
 
 def is_named(node: str, entry: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from itertools import chain
+from itertools import chain, product
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_the_closest_rule_decides(
     assert group_of(node, is_long=is_long, is_drawn=True, starts=starts) == group
     assert group_of(node, is_long=is_long, is_drawn=False, starts=starts) == (LONG if is_long else UNDRAWN)
     left_out = UNDRAWN if group == REST and "test_slow" not in node else group
-    assert group_of(node, is_long=is_long, is_drawn=True, starts=starts, in_quarter=False) == left_out
+    assert group_of(node, is_long=is_long, is_drawn=True, starts=starts, in_part=False) == left_out
 
 
 def test_every_group_is_run_by_one_target() -> None:
@@ -96,6 +96,16 @@ def test_each_name_is_drawn_by_some_commit(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(set(found)) == len(found)
     assert all(len(names & {*choice}) == 1 for names in found for choice in draw.DRAWS)
     assert {name for names in found for name in names} == {name for choice in draw.DRAWS for name in choice}
+
+
+def test_a_case_beside_the_gate_is_in_one_part_of_eight_and_a_server_s_in_one_of_two() -> None:
+    nodes = [f"tests/a/test_a.py::test_it[{i}]" for i in range(800)]
+    parts = Counter(draw.parts_of(node, ()) for node in nodes)
+    assert set(parts) == {frozenset(names) for names in product(draw.HALVES, draw.QUARTERS)}
+    assert min(parts.values()) > 50
+    assert Counter(draw.parts_of(node, ["etcd"]) for node in nodes).keys() == {frozenset({one}) for one in draw.HALVES}
+    for name in (draw.ON_S3, draw.QUARTERS[0], draw.SEEDS[1]):
+        assert draw.parts_of(nodes[0], [name]) == draw.parts_of(nodes[0], ["etcd", name]) == frozenset()
 
 
 def test_the_environment_decides_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
