@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import cast
@@ -142,29 +143,52 @@ def test_rows_are_checked_where_the_catalog_is_away(mode: OutputMode) -> None:
 
 
 class Silent(BaseHTTPRequestHandler):
-    """A server of a catalog that answers to the first request only."""
+    """A server of a catalog that answers to nothing, or to the first request only."""
 
     released = threading.Event()
+    answers_first = True
 
     def do_GET(self) -> None:  # the base class names it so
-        if "/config" not in self.path:
+        if not self.answers_first or "/config" not in self.path:
             assert self.released.wait(NEVER_S)
             return
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b'{"defaults": {}, "overrides": {}}')
 
+    do_POST = do_GET  # noqa: N815 # the base class names it so
+
     def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 # the base class names it so
 
 
-def test_a_server_that_says_nothing_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenure.sinks.iceberg.catalog._SILENT_S", 0.2)
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URI of such a server."""
+    monkeypatch.setattr(Silent, "released", threading.Event())
     with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        sink = Iceberg("n.t", properties={"uri": f"http://127.0.0.1:{server.server_port}"})
-        try:
-            with pytest.raises(StorageError, match=r"cannot read Iceberg table n\.t of catalog default: .*timed out"):
-                sink.ask()
-        finally:
-            Silent.released.set()
-            server.shutdown()
+        yield f"http://127.0.0.1:{server.server_port}"
+        Silent.released.set()
+        server.shutdown()
+
+
+def test_a_server_that_says_nothing_is_away(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.sinks.iceberg.catalog._SILENT_S", 0.2)
+    sink = Iceberg("n.t", properties={"uri": silent})
+    with pytest.raises(StorageError, match=r"cannot read Iceberg table n\.t of catalog default: .*timed out"):
+        sink.ask()
+
+
+@pytest.mark.parametrize(
+    "properties", [{}, {"credential": "id:word", "oauth2-server-uri": "URI"}], ids=["configuration", "token"]
+)
+def test_a_server_that_never_answers_at_all_is_away(
+    silent: str, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]
+) -> None:
+    """pyiceberg waits for ever for these first answers."""
+    monkeypatch.setattr("tenure.sinks.iceberg.catalog._OPENED_S", 0.2)
+    monkeypatch.setattr(Silent, "answers_first", False)
+    with pytest.raises(StorageError, match=r"cannot open catalog 'default': no answer for 0\.2 s"):
+        open_catalog(
+            "default", {"uri": silent, **{name: one.replace("URI", silent) for name, one in properties.items()}}
+        )

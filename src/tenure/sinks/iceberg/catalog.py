@@ -2,15 +2,16 @@
 
 Promise: the settings come from pyiceberg's own configuration (~/.pyiceberg.yaml, PYICEBERG_CATALOG__...), beside those
 of the pipeline file, which holds no secret. S3 is where the variables of AWS say, unless the catalog has settings of
-its own. Each call opens a client of its own. A server of a catalog that says nothing counts as away after a minute,
-once it has answered to the first request.
+its own. Each call opens a client of its own. A server of a catalog that says nothing counts as away after a minute.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from tenure.wording import has_password
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+_OPENED_S: Final = 60
 _SILENT_S: Final = 60
 _SECRET: Final = re.compile(
     r"secret|password|credential|account-key|connection-string|sas-token|(^|[.-])token$", flags=re.IGNORECASE
@@ -38,6 +40,27 @@ def refuse_secrets(name: str, properties: Mapping[str, str]) -> None:
             )
 
 
+def _answered(load: Callable[[], Catalog]) -> Catalog:
+    """The catalog that `load` returns. Its first requests, for a token or a configuration, have no limit of their own:
+    a server that takes them and never answers would keep a member from its start for ever. Raises TimeoutError, and
+    what `load` raises."""
+    answer: Future[Catalog] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(load())
+        except Exception as error:  # noqa: BLE001 - who waits raises it
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="tenure-catalog", daemon=True).start()
+    try:
+        return answer.result(_OPENED_S)
+    except TimeoutError as error:
+        if answer.done():
+            raise  # of `load` itself
+        raise TimeoutError(f"no answer for {_OPENED_S:g} s") from error
+
+
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """A new client of the catalog. Raises UsageError; TenureError of `failure`."""
     from pyiceberg.catalog import load_catalog
@@ -50,7 +73,7 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         given = {**known, **properties}
         of_s3 = iceberg_properties() if any(one.startswith("AWS_") for one in os.environ) else {}
         # The configuration again, as pyiceberg itself has read the variables only once.
-        catalog = load_catalog(name, **{**of_s3, **given})  # type: ignore[arg-type] # a configuration has nested values
+        catalog = _answered(partial(load_catalog, name, **{**of_s3, **given}))  # type: ignore[arg-type] # a configuration has nested values
     except Exception as error:
         if type(error) is ValueError:  # of the configuration, and not of a server that may answer otherwise later
             raise UsageError(
