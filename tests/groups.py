@@ -33,23 +33,25 @@ STARTERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One run of pytest. `workers`: how many tests at a time. `by_folder`: the files of a folder come one after the
-    other, so that a worker ends its JVM and starts another (`tests/jvm.py`) once a folder; else the files
-    with the most tests come first."""
+    """One run of pytest. `workers`: how many tests at a time; `beside`: where another session runs beside it.
+    `by_folder`: the files of a folder come one after the other, so that a worker ends its JVM and starts another
+    (`tests/jvm.py`) once a folder; else the files with the most tests come first."""
 
     name: str
     folders: tuple[str, ...]
     workers: int
+    beside: int
     by_folder: bool = False
 
 
 def sessions() -> tuple[Session, ...]:
-    """Every folder with tests, in one of them: those that mostly wait, and those with JVMs, which need the cores."""
+    """Every folder with tests, in one of them: those that mostly wait, and those with JVMs, which need the cores. With
+    one worker less, each leaves a third of two cores idle where it runs alone."""
     waiting = (*PURE_FOLDERS, "contract")
     found = sorted(path.name for path in TESTS.iterdir() if any(path.rglob("test_*.py")))
     return (
-        Session("waiting", waiting, 3),
-        Session("Spark", tuple(name for name in found if name not in waiting), 2, by_folder=True),
+        Session("waiting", waiting, workers=4, beside=3),
+        Session("Spark", tuple(name for name in found if name not in waiting), workers=3, beside=2, by_folder=True),
     )
 
 

@@ -103,15 +103,21 @@ def runs_of(target: str) -> Iterator[Run]:
     for session in sessions()[: 1 if target == "check" else None]:
         if not (chosen := folders(session, target)):
             continue
-        workers = 1 if kind_of(target) in ALONE else 2 if target == "check" else session.workers
         flags = [*(f"--group={group}" for group in groups), "--durations=20"]
-        flags += at_a_time(workers, by_folder=session.by_folder)
+        flags += at_a_time(workers_of(session, target), by_folder=session.by_folder)
         if target == "check":
             flags += ["-p", unchanged.__name__]
         yield Run(session.name, (*flags, *chosen), extra)
     if target == "long":
         hunt = ("-m", "hypothesis", "--hypothesis-profile=hunt", f"--timeout={HUNT * 600}")
         yield Run("properties", (*hunt, *folders(sessions()[0], target)))
+
+
+def workers_of(session: Session, target: str) -> int:
+    """How many tests of a session run at a time."""
+    if kind_of(target) in ALONE:
+        return 1
+    return 2 if target == "check" else session.beside if target in BESIDE else session.workers
 
 
 def environment(target: str) -> Mapping[str, str]:

@@ -172,3 +172,15 @@ def test_tests_with_jvms_run_folder_by_folder(monkeypatch: pytest.MonkeyPatch) -
     waiting, spark = run.runs_of("rest")
     assert "--no-loadscope-reorder" not in waiting.arguments
     assert "--no-loadscope-reorder" in spark.arguments
+
+
+@pytest.mark.parametrize(
+    ("target", "workers"),
+    [("test", ["4", "3"]), ("rest", ["3", "2"]), ("undrawn", ["4", "3"]), ("check", ["2"]), ("long", [])],
+)
+def test_fewer_tests_run_at_a_time_where_sessions_run_beside_each_other(
+    monkeypatch: pytest.MonkeyPatch, target: str, workers: list[str]
+) -> None:
+    monkeypatch.setattr(jvm_start, "class_archive", lambda: None)
+    given = [one.arguments for one in run.runs_of(target)]
+    assert [words[words.index("-n") + 1] for words in given if "-n" in words] == workers
