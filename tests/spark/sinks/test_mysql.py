@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import suppress
 from datetime import timedelta
 from unittest.mock import patch
@@ -254,3 +255,29 @@ def test_warnings_of_a_task_fail_it(place: Place) -> None:
         cursor.execute("insert into w values ('long')")
         with pytest.raises(ValueError, match="MySQL would change a value: Data truncated"):
             inserting.refuse_warnings(cursor)
+
+
+# --- the line to the server ------------------------------------------------------------------------------------------
+
+
+def test_a_host_that_is_gone_is_noticed_and_a_statement_has_no_limit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No packet tells of it. Linux looks after two hours of silence by itself."""
+    monkeypatch.setattr(inserting, "GREETED_S", 1)
+    with place.make().connected() as connection:
+        line = connection._sock
+        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 5
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 4
+        assert place.make().execute(connection, "select sleep(2)").fetchall() == ((0,),)
+
+
+def test_a_server_that_takes_connections_and_says_nothing_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inserting, "GREETED_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        table = MySqlTable(f"mysql://u@127.0.0.1:{port}/d", "t")
+        with pytest.raises(StorageError, match="timed out"), table.connected():
+            pass

@@ -56,3 +56,15 @@ def test_rows_that_the_server_refuses_are_trouble_of_the_query(place: Place, spa
 def test_numbers_that_are_none_arrive(place: Place, spark: SparkSession) -> None:
     write(place.a_sink(), spark.sql("select double('-inf') as d"), a_batch(0))
     assert place.content() == [(float("-inf"),)]
+
+
+def test_a_host_that_is_gone_is_noticed(place: Place) -> None:
+    """No packet tells of it. Linux looks after two hours of silence by itself."""
+    with place.make().connected() as connection, socket.socket(fileno=os.dup(connection.fileno())) as line:
+        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 5
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 4
+    assert place.make().parameters()["keepalives_idle"] == "10", "a task's connection, too"
+    slower = PostgresTable(f"{place.url}{'&' if '?' in place.url else '?'}keepalives_idle=60", "t")
+    assert slower.parameters()["keepalives_idle"] == "60"

@@ -1,7 +1,8 @@
 """A table of a MySQL or MariaDB database: what these say otherwise than other databases (`sinks/sql/table.py`).
 
 Promise: the ledger and the table are InnoDB's, so a batch and its row in the ledger are committed together. The server
-itself ends a connection that is silent. A value that would be changed on its way is an error. Not promised: an early
+itself ends a connection that is silent, and a server that says nothing to a new connection, or whose host is gone, is
+away after half a minute. A value that would be changed on its way is an error. Not promised: an early
 end of the statement of a client that died; the server completes the statement first.
 """
 
@@ -30,6 +31,7 @@ from tenure.sinks.mysql.columns import (
     refuse_types,
     tells_all_apart,
 )
+from tenure.sinks.mysql.inserting import connect
 from tenure.sinks.mysql.url import parameters_of, with_password
 from tenure.sinks.sql.columns import ATTEMPT, PARTITION
 from tenure.sinks.sql.ledger_rules import LEDGER, Staged
@@ -109,7 +111,7 @@ class MySqlTable(SqlTable):
 
     def _connect(self) -> Any:
         try:
-            return pymysql.connect(**self.parameters(), autocommit=True)
+            return connect(self.parameters())
         except pymysql.Error as error:
             raise StorageError(f"{self}: {_words(error)}") from error
         except RuntimeError as error:

@@ -9,6 +9,7 @@ value of which the server warns.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,24 @@ STATEMENT = 1 << 20
 """About so many bytes has an insert, unless the server takes less."""
 
 
+GREETED_S = 30
+"""For how long a server may say nothing while a connection begins."""
+
+SILENT_LINE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4))
+"""A host that does not answer for half a minute is gone. Linux waits for two hours by itself."""
+
+
+def connect(parameters: Mapping[str, Any]) -> Any:
+    """A connection in autocommit, whose statements may take any time while the host of the server is there. Raises
+    pymysql.Error, RuntimeError, OSError."""
+    connection = pymysql.connect(**parameters, autocommit=True, read_timeout=GREETED_S)
+    connection._read_timeout = None  # PyMySQL has one limit for each read, and a statement may work for hours
+    if connection._sock.family != socket.AF_UNIX:
+        for option, value in SILENT_LINE:
+            connection._sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    return connection
+
+
 def inserter(
     parameters: Mapping[str, Any], before: Sequence[str], insert: str, *, names: Sequence[str], keep: bool
 ) -> Callable[[Iterator[pa.RecordBatch], int, int], int]:
@@ -29,7 +48,7 @@ def inserter(
 
     def run(batches: Iterator[pa.RecordBatch], partition: int, attempt: int) -> int:
         rows = 0
-        connection = pymysql.connect(**parameters, autocommit=True)
+        connection = connect(parameters)
         try:
             with connection.cursor() as cursor:
                 for statement in before:

@@ -1,6 +1,7 @@
 """A table of a PostgreSQL database: what PostgreSQL says otherwise than other databases (`sinks/sql/table.py`).
 
-Promise: PostgreSQL itself ends a transaction whose client is silent, or whose client died in a long statement.
+Promise: PostgreSQL itself ends a transaction whose client is silent, or whose client died in a long statement. A server
+whose host is gone is away after half a minute, and a server that says nothing to a new connection after two (psycopg).
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ from pg_settings
 where name in ('idle_in_transaction_session_timeout', 'lock_timeout', 'client_connection_check_interval')
 """
 """A statement that works has no limit: a long one would never end."""
+
+
+_SILENT_LINE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
+"""A host that does not answer for half a minute is gone. Linux waits for two hours by itself."""
 
 
 class PostgresTable(SqlTable):
@@ -157,10 +162,11 @@ class PostgresTable(SqlTable):
 
 
 def _parameters(url: str) -> dict[str, Any]:
+    """What the URL says, and how soon a silent host is gone where it does not say."""
     found = parameters_of(url, "a Postgres sink")
     if found.pop("password", None) is not None:
         raise UsageError("the URL of a Postgres sink has a password", fix=ELSEWHERE)
-    return found
+    return {**_SILENT_LINE, **found}
 
 
 def _ms(limit: timedelta) -> int:
