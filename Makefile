@@ -71,7 +71,7 @@ for-other-spark: for-test
 	@sh scripts/setup.sh spark $(OTHER_SPARK)
 	@sh scripts/setup.sh connectors $(OTHER_SPARK)
 
-test: for-test ## lint, and what shows that it works: every store, every kind of death; 10 to 13 minutes on 2 cores
+test: for-test ## lint, and what shows that it works: every store, every kind of death; about 10 minutes on 2 cores
 	@$(RUN_TESTS) test
 
 test-rest: for-rest ## all other tests, but the long ones

@@ -132,4 +132,16 @@ OF_MYSQL: Final = (
         (Change(DATABASE, "return number == 0 or number in _AWAY or", "return number >= 0 or"),),
         (TESTS + "test_an_error_whose_cause_passes_is_trouble_of_the_storage",),
     ),
+    Mutant(
+        "mysql-limits-each-statement",
+        "a statement that works for longer than a greeting may take fails, each time",
+        (Change(INSERTING, "connection._read_timeout = None", "assert connection"),),
+        (TESTS + "test_a_host_that_is_gone_is_noticed_and_a_statement_has_no_limit",),
+    ),
+    Mutant(
+        "mysql-waits-two-hours-for-a-host-that-is-gone",
+        "a batch whose server lost its power waits as long as Linux does",
+        (Change(INSERTING, "        for option, value in SILENT_LINE:\n", "        for option, value in ():\n"),),
+        (TESTS + "test_a_host_that_is_gone_is_noticed_and_a_statement_has_no_limit",),
+    ),
 )

@@ -135,4 +135,10 @@ OF_SQL: Final = (
         (Change(TABLES, "f'{scope} {query_id}'", "query_id"),),
         ("tests/unit/sinks/test_sql.py::test_the_name_of_a_staging_table_fits_and_tells_attempts_apart",),
     ),
+    Mutant(
+        "postgres-waits-two-hours-for-a-host-that-is-gone",
+        "a batch whose server lost its power waits as long as Linux does",
+        (Change(DATABASE, "return {**_SILENT_LINE, **found}", "return found"),),
+        (ALONE + "test_a_host_that_is_gone_is_noticed",),
+    ),
 )
