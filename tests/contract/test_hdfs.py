@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tenure.storage.reach import reach
 from tenure.storage.storage import GONE, REMOVED, Entry, Listed, Rest
 from tests.contract.test_s3_sweeps import CLAIMS, NEEDED, ORPHANS
 from tests.kit.servers import Hdfs, installed
+from tests.kit.silent import Silent, nameservice, silence
 
 pytestmark = pytest.mark.long
 
@@ -178,6 +180,42 @@ def test_a_server_that_is_away_is_an_error_of_the_storage(hdfs: Hdfs, root: str)
     finally:
         hdfs.nodes[0].start()
         hdfs.wait_for(0)
+        hdfs.wait_for(1)
+
+
+def test_a_standby_takes_over_from_a_namenode_that_never_answers(
+    hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tenure.storage.hdfs_client._SILENT_S", 3)
+    with silence() as stack:
+        active, service = hdfs.url.removeprefix("hdfs://"), f"N{os.urandom(4).hex()}"
+        (tmp_path / "hdfs-site.xml").write_text(nameservice(service, Silent(stack).address, active))
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+        storage = reach(f"hdfs://{service}/pair")
+        with pytest.raises(StorageError, match=r"cannot write .*: no answer for 3 s"):
+            storage.write("a", b"data")
+        storage.write("a", b"data")
+        assert storage.read("a") == b"data"
+        assert [entry.name for entry in storage.entries()] == ["a"]
+
+
+@pytest.mark.parametrize("size", [0, 23])
+def test_what_is_long_goes_in_pieces(root: str, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Each has its own limit."""
+    monkeypatch.setattr("tenure.storage.hdfs_client._PIECE", 4)
+    monkeypatch.setattr("tenure.storage.hdfs_client._PAGE", 2)
+    storage, data = reach(root), os.urandom(size)
+    for number in range(5):
+        storage.write(f"a/{number}", data)
+    assert sorted(entry.name for entry in storage.entries("a")) == list("01234")
+    assert storage.read("a/0") == data
+    with storage.open("a/1") as file:
+        assert file.read(6) == data[:6]
+        assert file.read(0) == b""
+        assert file.read() == data[6:]
+        assert file.read() == b""
+    assert reach(f"{root}/other").take(storage, "a/2") == size
+    assert reach(f"{root}/other").read("a/2") == data
 
 
 def test_a_folder_is_moved_to_a_free_name_at_once(root: str) -> None:
@@ -186,8 +224,9 @@ def test_a_folder_is_moved_to_a_free_name_at_once(root: str) -> None:
     assert storage.move("staged/a", "batch")
     assert files(root) == {"batch/part-0", "staged/b/part-0"}
     assert not storage.move("staged/a", "batch"), "it is not there any more"
-    with pytest.raises(StorageError, match="cannot move"):
+    with pytest.raises(StorageError, match="cannot move") as failed:
         storage.move("staged/b", "batch")
+    assert "org.apache" not in str(failed.value), "no stack"
     assert files(root) == {"batch/part-0", "staged/b/part-0"}
 
 

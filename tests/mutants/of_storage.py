@@ -16,8 +16,58 @@ KEPT = "tests/spark/test_kept_tables.py::"
 MIRRORS = "tests/unit/takeover/test_mirror.py::"
 SNAPSHOTS = "tests/unit/takeover/test_snapshots.py::"
 IN_S3 = "tests/spark/test_tables_in_s3.py::"
+SILENT = "tests/regressions/test_silent_namenodes.py::"
+PIECES = "tests/unit/storage/test_hdfs_pieces.py::"
 
 OF_STORAGE: Final = (
+    Mutant(
+        "a-silent-namenode-keeps-its-connection",
+        "the next call waits on the connection that has no other end any more",
+        (Change("storage/hdfs_client.py", "if self._raw is asked:", "if self._raw is None:"),),
+        (SILENT + "test_a_namenode_that_never_answers_is_away",),
+    ),
+    Mutant(
+        "the-silent-namenode-is-asked-first-again",
+        "a new client begins with the first NameNode of the service, which is gone",
+        (Change("storage/hdfs_client.py", "first = earlier % len(namenodes)", "first = 0"),),
+        (SILENT + "test_another_namenode_is_asked_after_one_that_never_answers",),
+    ),
+    Mutant(
+        "a-file-is-its-first-piece",
+        "the rest of a blob is not read",
+        (Change("storage/hdfs_client.py", "while left > 0:", "if left > 0:"),),
+        (PIECES + "test_a_file_is_written_and_read_in_pieces",),
+    ),
+    Mutant(
+        "the-first-piece-of-a-blob-is-written",
+        "the rest of a blob is lost",
+        (Change("storage/hdfs_client.py", "range(0, len(data), _PIECE)", "range(0, min(1, len(data)))"),),
+        (PIECES + "test_a_file_is_written_and_read_in_pieces",),
+    ),
+    Mutant(
+        "a-folder-is-its-first-page",
+        "files after the first page of a listing in HDFS are not seen",
+        (Change("storage/hdfs_client.py", "while page := self._answered", "if page := self._answered"),),
+        (PIECES + "test_a_folder_is_listed_in_pages",),
+    ),
+    Mutant(
+        "the-stack-of-a-namenode-is-told",
+        "an error is fifteen lines of Java as one literal",
+        (Change("storage/hdfs_client.py", "    if told is None:", "    if True:"),),
+        ("tests/regressions/test_stacks_of_namenodes.py::test_the_words_of_a_namenode_have_no_stack",),
+    ),
+    Mutant(
+        "a-forked-child-asks-the-threads-of-its-parent",
+        "a call in a forked child waits for a thread that was not copied",
+        (
+            Change(
+                "patience.py",
+                "os.register_at_fork(after_in_child=idle.clear)",
+                "os.register_at_fork(after_in_child=int)",
+            ),
+        ),
+        ("tests/unit/test_patience.py::test_a_forked_child_has_threads_of_its_own",),
+    ),
     Mutant(
         "listings-of-a-client",
         "what another process has written is not seen, as the client remembers that it was not there",

@@ -32,6 +32,7 @@ class Hdfs(Servers):
             "dfs.replication": "1",
             "dfs.permissions.enabled": "false",
             "dfs.namenode.name.dir": str(folder / "name"),
+            "dfs.namenode.safemode.extension": "0",  # after a restart; 30 s otherwise
             "dfs.namenode.http-address": f"127.0.0.1:{name_page}",
             "dfs.namenode.datanode.registration.ip-hostname-check": "false",
             "dfs.datanode.data.dir": str(folder / "data"),

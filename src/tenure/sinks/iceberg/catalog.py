@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tenure.errors import UsageError
+from tenure.patience import answered
 from tenure.storage.engines import iceberg_properties
 from tenure.wording import has_password
 
@@ -40,27 +39,6 @@ def refuse_secrets(name: str, properties: Mapping[str, str]) -> None:
             )
 
 
-def _answered(load: Callable[[], Catalog]) -> Catalog:
-    """The catalog that `load` returns. Its first requests, for a token or a configuration, have no limit of their own:
-    a server that takes them and never answers would keep a member from its start for ever. Raises TimeoutError, and
-    what `load` raises."""
-    answer: Future[Catalog] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(load())
-        except Exception as error:  # noqa: BLE001 - who waits raises it
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name="tenure-catalog", daemon=True).start()
-    try:
-        return answer.result(_OPENED_S)
-    except TimeoutError as error:
-        if answer.done():
-            raise  # of `load` itself
-        raise TimeoutError(f"no answer for {_OPENED_S:g} s") from error
-
-
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """A new client of the catalog. Raises UsageError; TenureError of `failure`."""
     from pyiceberg.catalog import load_catalog
@@ -73,7 +51,9 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         given = {**known, **properties}
         of_s3 = iceberg_properties() if any(one.startswith("AWS_") for one in os.environ) else {}
         # The configuration again, as pyiceberg itself has read the variables only once.
-        catalog = _answered(partial(load_catalog, name, **{**of_s3, **given}))  # type: ignore[arg-type] # a configuration has nested values
+        load = partial(load_catalog, name, **{**of_s3, **given})  # type: ignore[arg-type] # a configuration has nested values
+        # Its first requests, for a token or a configuration, have no limit of their own.
+        catalog = answered(load, within_s=_OPENED_S)
     except Exception as error:
         if type(error) is ValueError:  # of the configuration, and not of a server that may answer otherwise later
             raise UsageError(
