@@ -29,6 +29,7 @@ MOST_FILES = 8
 """Of a way: a reader opens each of them."""
 ASKED = {
     "`Storage.puts_whole`": r"\.puts_whole\b",
+    "`Storage.keeps_folders`": r"\b(?:storage|_storage)\.keeps_folders\b",
     "`Storage.local_folder`": r"\breach\(.*\)\.local_folder\b",
     "`path_on_disk` (`storage/urls.py`)": r"\bpath_on_disk\(",
     "`disk` of a table's location": r"\b(?:location|self)\.disk\b",

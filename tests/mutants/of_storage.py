@@ -69,6 +69,12 @@ OF_STORAGE: Final = (
         ("tests/unit/test_patience.py::test_a_forked_child_has_threads_of_its_own",),
     ),
     Mutant(
+        "an-object-store-keeps-folders",
+        "a sink of files stages a batch in folders where none can be moved, and each batch fails",
+        (Change("storage/remote.py", "keeps_folders = False", "keeps_folders = True"),),
+        ("tests/unit/sinks/test_files_layouts.py::test_an_object_store_has_no_layout_of_folders",),
+    ),
+    Mutant(
         "listings-of-a-client",
         "what another process has written is not seen, as the client remembers that it was not there",
         (Change("storage/remote.py", '{"use_listings_cache": False} if', "{} if"),),

@@ -18,6 +18,8 @@ from tenure.wording import how_to_install
 class Hdfs(Remote):
     """Below `hdfs://authority/path`."""
 
+    keeps_folders = True
+
     def _client(self, url: str, what: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
         """fsspec by itself takes pyarrow's client, which needs Hadoop's native library on the machine."""
         try:

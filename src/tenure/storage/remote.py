@@ -25,6 +25,7 @@ _CACHED: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "memor
 class Remote(Storage):
     """Below a URL. `fs`: the client."""
 
+    keeps_folders = False
     fix = "install the package that it names"
     """How to get a client that is not installed."""
 

@@ -79,7 +79,10 @@ class Storage(ABC):
     """One root. A kind of storage is a subclass, which implements the methods with full paths; these raise `errors`."""
 
     puts_whole: ClassVar[bool] = False
-    """Whether a file is one put, which the storage judges, and a rename is a copy."""
+    """Whether a file is one put, which the storage judges."""
+    keeps_folders: ClassVar[bool] = True
+    """Whether folders exist by themselves, and one rename moves a folder with all that is in it. In an object store a
+    rename is a copy of each file."""
 
     def __init__(self, url: str, root: str, *, errors: tuple[type[Exception], ...] = (OSError,)) -> None:
         """`root`: the path for the client. `errors`: the errors of the client, FileNotFoundError among them."""

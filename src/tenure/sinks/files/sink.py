@@ -116,9 +116,9 @@ class Files:
             )
         if self._layout not in ("log", "folders"):
             raise UsageError(f"layout {self._layout!r} of a Files sink is unknown", fix="give log or folders")
-        if self._has_folders and self._storage.puts_whole:
+        if self._has_folders and not self._storage.keeps_folders:
             raise UsageError(
-                f"{self._url} is in an object store, which has no folders that appear at one instant",
+                f"{self._url} is in an object store, where no folder appears at one instant",
                 fix="use layout='log' and read it with Spark, or the sink Delta",
             )
         if output_mode != "append":

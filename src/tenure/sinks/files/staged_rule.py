@@ -33,7 +33,7 @@ class LogHistory:
 
 def beside(storage: Storage, url: str) -> Beside:
     """Where a query stages beside its folders of batches."""
-    return Beside(lambda: storage, lambda attempts: _read_rule(storage, url, attempts), on_disk=not storage.puts_whole)
+    return Beside(lambda: storage, lambda attempts: _read_rule(storage, url, attempts), on_disk=storage.keeps_folders)
 
 
 class FilesAmongOthers:
