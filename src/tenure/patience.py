@@ -1,6 +1,6 @@
 """The limit for calls into libraries that have none of their own.
 
-Promise: the caller gets the answer, the error, or `NoAnswer` after the limit. Not promised: the end of the call. It
+Promise: the caller gets the answer, the error, or `Unanswered` after the limit. Not promised: the end of the call. It
 goes on in its thread, which does not keep the process, and may still have its effect.
 """
 
@@ -19,12 +19,12 @@ THREAD: Final = "tenure-patience"
 _Answer: TypeAlias = tuple[Any, BaseException | None]
 
 
-class NoAnswer(TimeoutError):
+class Unanswered(TimeoutError):
     """The limit has passed."""
 
 
 def answered(call: Callable[[], T], *, within_s: float) -> T:
-    """What `call` returns, in another thread. Raises NoAnswer, and what `call` raises."""
+    """What `call` returns, in another thread. Raises Unanswered, and what `call` raises."""
     try:
         worker = idle.pop()
     except IndexError:
@@ -32,7 +32,7 @@ def answered(call: Callable[[], T], *, within_s: float) -> T:
     try:
         result, error = worker.ask(call).get(timeout=within_s)
     except Empty:
-        raise NoAnswer(f"no answer for {within_s:g} s") from None
+        raise Unanswered(f"no answer for {within_s:g} s") from None
     if error is not None:
         raise error
     answer: T = result

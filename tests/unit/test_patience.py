@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tenure.patience import NoAnswer, answered
+from tenure.patience import Unanswered, answered
 from tests.kit.waiting import NEVER_S
 
 
@@ -28,12 +28,12 @@ def test_the_error_is_raised(error: BaseException) -> None:
 def test_a_call_without_an_answer_is_given_up_and_its_late_answer_is_nobodys() -> None:
     go = threading.Event()
     try:
-        with pytest.raises(NoAnswer, match=r"^no answer for 0\.05 s$"):
+        with pytest.raises(Unanswered, match=r"^no answer for 0\.05 s$"):
             answered(lambda: go.wait() and "late", within_s=0.05)
         assert answered(lambda: "next", within_s=NEVER_S) == "next"
     finally:
         go.set()
-    assert [answered(lambda n=n: n, within_s=NEVER_S) for n in range(3)] == [0, 1, 2]  # type: ignore[misc]
+    assert [answered(lambda n=n: n, within_s=NEVER_S) for n in range(3)] == [0, 1, 2]  # type: ignore[misc] # mypy does not know the type of a default
 
 
 def test_calls_of_several_threads_go_on_beside_one_another() -> None:

@@ -5,7 +5,7 @@ takes `a;b`, `a#b` and `a?b` for `a`. `rename` is atomic.
 
 hdfs-native waits for the answer of a NameNode without a limit: if the host is gone without a word, for a quarter of an
 hour, until TCP gives up, and for a new connection another two minutes. So a call that has no answer after `_SILENT_S`
-raises `NoAnswer`, and the next call has new connections. Those of a nameservice ask another NameNode first. The call
+raises `Unanswered`, and the next call has new connections. Those of a nameservice ask another NameNode first. The call
 that got no answer may still have its effect.
 """
 
@@ -26,7 +26,7 @@ from xml.etree import ElementTree
 from hdfs_native import Client
 from hdfs_native.fsspec import HdfsFileSystem
 
-from tenure.patience import NoAnswer, answered
+from tenure.patience import Unanswered, answered
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class HdfsClient(HdfsFileSystem):
 class _Raw:
     """hdfs-native's own client behind `Client`, with the methods that are called here.
 
-    After a call without an answer, the next one has a new client. Used by several threads."""
+    After a call without an answer, the next call has a new client. Used by several threads."""
 
     def __init__(self, raw: Any, renew: Callable[[int], Any]) -> None:
         """`renew`: a new client, given how many there were."""
@@ -105,11 +105,11 @@ class _Raw:
         while page := self._answered(lambda: list(islice(statuses, _PAGE))):
             yield from page
 
-    def read(self, path: str) -> _Reader:
-        return _Reader(self._call("read", path), self._answered)
+    def read(self, path: str) -> _FileInPieces:
+        return _FileInPieces(self._call("read", path), self._answered)
 
-    def create(self, path: str, options: Any) -> _Writer:
-        return _Writer(self._call("create", path, options), self._answered)
+    def create(self, path: str, options: Any) -> _NewFileInPieces:
+        return _NewFileInPieces(self._call("create", path, options), self._answered)
 
     def _call(self, name: str, *arguments: Any) -> Any:
         return self._answered(lambda: getattr(self._raw, name)(*arguments))
@@ -118,7 +118,7 @@ class _Raw:
         asked = self._raw
         try:
             return answered(call, within_s=_SILENT_S)
-        except NoAnswer:
+        except Unanswered:
             with self._lock:
                 if self._raw is asked:  # else another thread was first
                     self._raw = self._renew(next(self._clients))
@@ -136,7 +136,7 @@ def _words(error: RuntimeError) -> str:
     return f"{told[1]}: {words}"
 
 
-class _Reader:
+class _FileInPieces:
     """An open file, behind hdfs-native's `FileReader`."""
 
     def __init__(self, raw: Any, ask: Callable[[Callable[[], Any]], Any]) -> None:
@@ -155,7 +155,7 @@ class _Reader:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class _Writer:
+class _NewFileInPieces:
     """A new file, behind hdfs-native's `FileWriter`."""
 
     def __init__(self, raw: Any, ask: Callable[[Callable[[], Any]], Any]) -> None:
