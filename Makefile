@@ -27,7 +27,7 @@ RUN_TESTS = $(RUN) $(BIN)/python -m tests.run $(if $(COUNTS),--counts-later)
 WITH_SPARK = PYTHONPATH="$(CURDIR)/.venv/spark-$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers connectors kubernetes demo check for-test for-rest for-other-spark test test-rest test-other-spark test-undrawn test-whole-other-spark test-long test-nightly mutants soak lint format bench docs dist clean
+.PHONY: help setup servers connectors kubernetes demo check for-test fetched for-rest for-other-spark test test-rest test-other-spark test-undrawn test-whole-other-spark test-long test-nightly mutants soak lint format bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  %-24s %s\n' "$$t" "$$d"; done
@@ -56,8 +56,13 @@ demo: setup $(if $(filter etcd kafka,$(STORE) $(SOURCE) $(SINK)),servers) $(filt
 check: setup ## lint, and the tests that need no JVM and no server; seconds after the first time
 	@$(RUN_TESTS) check
 
-# What each of the targets below needs: .ci/run fetches the parts of a later target beside the tests of the first.
-for-test: kubernetes connectors
+# What each of the targets below needs: .ci/run fetches the parts of a later target beside the tests of the first. The
+# first time, the API server is built beside what is fetched.
+for-test:
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh venv
+	@sh scripts/setup.sh kubernetes & building=$$!; $(MAKE) --no-print-directory fetched; status=$$?; wait $$building && exit $$status
+
+fetched: servers connectors
 	@sh scripts/setup.sh postgres
 	@sh scripts/setup.sh mariadb
 

@@ -14,6 +14,7 @@
 #   scripts/setup.sh cloud       emulators of Google Cloud Storage and of Azure Blob Storage for the tests, and their clients
 #   scripts/setup.sh kubernetes  Kubernetes' API server and kubectl for the tests, built with Go
 #   scripts/setup.sh spark 4.1   another PySpark for the tests, beside the installed one
+#   scripts/setup.sh venv        only .venv, without packages
 #   scripts/setup.sh tool NAME   only make sure that the program NAME (for example make) is there
 #
 # Promise: it writes below .venv only (beside it: etcd_pb2*.py, which git ignores, and what Go builds in the user's
@@ -366,6 +367,9 @@ set_up_azurite() {
 # --- Kubernetes' API server and kubectl, for the tests -----------------------------------------------------------
 
 # find_go MINOR: print the first Go that is new enough for a server, which fetches no newer Go by itself.
+# Its compiler collects garbage for half of its time, unless it may keep up to 2 GiB in each of its processes.
+export GOGC="${GOGC:-off}" GOMEMLIMIT="${GOMEMLIMIT:-2GiB}"
+
 find_go() {
     for go in "$(command -v go || true)" /usr/local/go/bin/go /usr/lib/go-*/bin/go "$(pwd -P)/$VENV/go/go/bin/go"; do
         { [ -n "$go" ] && [ -x "$go" ]; } || continue
@@ -453,11 +457,9 @@ postgres) set_up_postgres ;;
 prometheus) set_up_prometheus ;;
 chromium) set_up_chromium ;;
 cloud) set_up_cloud ;;
-kubernetes)
-    set_up_openssl
-    set_up_kubernetes
-    ;;
+kubernetes) set_up_kubernetes ;;
 spark) set_up_spark "$2" ;;
+venv) is_venv || make_venv ;;
 tool) need_tool "$2" ;;
-*) die "unknown argument $1; say nothing, or: chromium, cloud, etcd, connectors, hdfs, kafka, kubernetes, mariadb, patroni, postgres, prometheus, or: spark RELEASE, tool NAME" ;;
+*) die "unknown argument $1; say nothing, or: chromium, cloud, etcd, connectors, hdfs, kafka, kubernetes, mariadb, patroni, postgres, prometheus, venv, or: spark RELEASE, tool NAME" ;;
 esac
