@@ -366,10 +366,10 @@ set_up_azurite() {
 
 # --- Kubernetes' API server and kubectl, for the tests -----------------------------------------------------------
 
-# find_go MINOR: print the first Go that is new enough for a server, which fetches no newer Go by itself.
-# Its compiler collects garbage for half of its time, unless it may keep up to 2 GiB in each of its processes.
+# Go's compiler collects garbage for half of its time, unless it may keep more: here up to 2 GiB in each process.
 export GOGC="${GOGC:-off}" GOMEMLIMIT="${GOMEMLIMIT:-2GiB}"
 
+# find_go MINOR: print the first Go that is new enough for a server, which fetches no newer Go by itself.
 find_go() {
     for go in "$(command -v go || true)" /usr/local/go/bin/go /usr/lib/go-*/bin/go "$(pwd -P)/$VENV/go/go/bin/go"; do
         { [ -n "$go" ] && [ -x "$go" ]; } || continue
