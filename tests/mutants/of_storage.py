@@ -23,7 +23,7 @@ OF_STORAGE: Final = (
     Mutant(
         "a-silent-namenode-keeps-its-connection",
         "the next call waits on the connection that has no other end any more",
-        (Change("storage/hdfs_client.py", "if self._raw is asked:", "if self._raw is None:"),),
+        (Change("storage/hdfs_client.py", "if self._raw is raw:", "if self._raw is None:"),),
         (SILENT + "test_a_namenode_that_never_answers_is_away",),
     ),
     Mutant(
@@ -47,7 +47,7 @@ OF_STORAGE: Final = (
     Mutant(
         "a-folder-is-its-first-page",
         "files after the first page of a listing in HDFS are not seen",
-        (Change("storage/hdfs_client.py", "while page := self._answered", "if page := self._answered"),),
+        (Change("storage/hdfs_client.py", "while page := self._ask", "if page := self._ask"),),
         (PIECES + "test_a_folder_is_listed_in_pages",),
     ),
     Mutant(

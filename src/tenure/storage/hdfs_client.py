@@ -101,26 +101,30 @@ class _Raw:
         return partial(self._call, name)
 
     def list_status(self, path: str, recursive: bool) -> Iterator[Any]:
-        statuses: Iterator[Any] = self._call("list_status", path, recursive)
-        while page := self._answered(lambda: list(islice(statuses, _PAGE))):
+        raw = self._raw
+        statuses = self._ask(raw, lambda: raw.list_status(path, recursive))
+        while page := self._ask(raw, lambda: list(islice(statuses, _PAGE))):
             yield from page
 
     def read(self, path: str) -> _FileInPieces:
-        return _FileInPieces(self._call("read", path), self._answered)
+        raw = self._raw
+        return _FileInPieces(self._ask(raw, lambda: raw.read(path)), partial(self._ask, raw))
 
     def create(self, path: str, options: Any) -> _NewFileInPieces:
-        return _NewFileInPieces(self._call("create", path, options), self._answered)
+        raw = self._raw
+        return _NewFileInPieces(self._ask(raw, lambda: raw.create(path, options)), partial(self._ask, raw))
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        return self._answered(lambda: getattr(self._raw, name)(*arguments))
+        raw = self._raw
+        return self._ask(raw, lambda: getattr(raw, name)(*arguments))
 
-    def _answered(self, call: Callable[[], T]) -> T:
-        asked = self._raw
+    def _ask(self, raw: Any, call: Callable[[], T]) -> T:
+        """The answer to a call of `raw`, or of what it has opened."""
         try:
             return answered(call, within_s=_SILENT_S)
         except Unanswered:
             with self._lock:
-                if self._raw is asked:  # else another thread was first
+                if self._raw is raw:  # else another call was first
                     self._raw = self._renew(next(self._clients))
             raise
         except RuntimeError as error:
@@ -150,8 +154,11 @@ class _FileInPieces:
         left = left if length < 0 else min(left, length)
         pieces: list[bytes] = []
         while left > 0:
-            pieces.append(self._ask(partial(self._raw.read, min(left, _PIECE))))
-            left -= len(pieces[-1])
+            piece = self._ask(partial(self._raw.read, min(left, _PIECE)))
+            if not piece:
+                raise OSError(f"the file ends {left} bytes early")
+            pieces.append(piece)
+            left -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tenure.errors import StorageError
 from tenure.storage.reach import reach
 
 PIECE = 4
@@ -20,6 +21,8 @@ class RawHdfs:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
+        self.lost = 0
+        """Bytes that each file is longer than what is read of it."""
 
     def create(self, path: str, _options: object) -> Any:
         self.files[path] = b""
@@ -40,7 +43,7 @@ class RawHdfs:
             at += length
             return data[at - length : at]
 
-        return SimpleNamespace(read=read, file_length=lambda: len(data), tell=lambda: at, seek=None)
+        return SimpleNamespace(read=read, file_length=lambda: len(data) + self.lost, tell=lambda: at, seek=None)
 
     def rename(self, path: str, to: str, _overwrite: bool) -> None:
         self.files[to] = self.files.pop(path)
@@ -57,10 +60,14 @@ class RawHdfs:
 
 
 @pytest.fixture
-def root(monkeypatch: pytest.MonkeyPatch) -> str:
+def raw() -> RawHdfs:
+    return RawHdfs()
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch, raw: RawHdfs) -> str:
     monkeypatch.setattr("tenure.storage.hdfs_client._PIECE", PIECE)
     monkeypatch.setattr("tenure.storage.hdfs_client._PAGE", PAGE)
-    raw = RawHdfs()
     monkeypatch.setattr("hdfs_native.RawClient", lambda *_: raw)
     return f"hdfs://n{os.urandom(4).hex()}:1/ha"  # a process keeps its client of an authority
 
@@ -72,6 +79,14 @@ def test_a_file_is_written_and_read_in_pieces(root: str, size: int) -> None:
     assert storage.read("a") == data
     with storage.open("a") as file:
         assert (file.read(6), file.read(0), file.read(), file.read()) == (data[:6], b"", data[6:], b"")
+
+
+def test_a_file_that_ends_before_its_length_is_an_error(root: str, raw: RawHdfs) -> None:
+    storage = reach(root)
+    storage.write("a", b"data")
+    raw.lost = 3
+    with pytest.raises(StorageError, match="the file ends 3 bytes early"):
+        storage.read("a")
 
 
 @pytest.mark.parametrize("files", [0, 1, PAGE, 2 * PAGE + 1])
