@@ -365,4 +365,10 @@ OF_DECLARATIONS: Final = (
             "tests/unit/driver/test_declarations.py::test_a_newer_spark_that_planned_nothing_is_undone",
         ),
     ),
+    Mutant(
+        "a-declaration-that-hangs-keeps-the-term",
+        "a call of the user's that hangs before the first batch is no stall, and the leader keeps its term for ever",
+        (Change("driver/spark_driver.py", "if self._declares_again:", "if False:"),),
+        ("tests/spark/test_driver.py::test_a_declaration_at_a_grant_makes_no_progress_until_it_ends",),
+    ),
 )

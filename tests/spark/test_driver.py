@@ -12,6 +12,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
+from tenure.coordination.term import Term
 from tenure.driver import spark_driver as driver_module
 from tenure.errors import (
     CorruptCheckpoint,
@@ -330,6 +331,28 @@ def test_a_pulse_asks_only_for_what_has_a_limit(lead: Lead) -> None:
     assert streams["a"].wanted == ["limited"]
     lead.stop.set()
     lead.end()
+
+
+def test_a_declaration_at_a_grant_makes_no_progress_until_it_ends(lead: Lead) -> None:
+    """A call in it that hung kept the term for ever: the limit counted from the first progress of the query."""
+    declares, go_on = threading.Event(), threading.Event()
+
+    def hang(term: Term | None = None) -> None:
+        if term is not None:
+            declares.set()
+            assert go_on.wait(NEVER_S)
+
+    lead.kept_zone = hang  # type: ignore[method-assign] # a step of each declaration
+    beginning = threading.Thread(target=lead.begin, args=("a limited b",))
+    beginning.start()
+    assert declares.wait(NEVER_S)
+    assert lead.driver is not None
+    assert [lead.driver.pulse().marks for _ in range(2)] == [{"limited": "declares"}] * 2
+    go_on.set()
+    beginning.join(NEVER_S)
+    assert lead.driver.pulse().marks == {"limited": "mark"}
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
 
 
 def test_a_query_that_starts_again_ends_nothing_and_is_watched_and_stopped(lead: Lead) -> None:

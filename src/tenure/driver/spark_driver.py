@@ -63,6 +63,8 @@ from tenure.storage.reach import reach
 from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
 
+_DECLARES: Final = "declares"
+"""The mark of a query whose declaration is called by the new leader."""
 _AT_ONCE: Final = 8
 """How many queries are taken over at once."""
 
@@ -128,6 +130,7 @@ class SparkDriver:
         self._streams: Sequence[FencedStream] = ()
         self._measuring = Measuring()
         self._declared: Sequence[Stream] = ()
+        self._declares_again = False
 
     def prepare(self) -> Mapping[str, float]:
         """Start Spark and declare the streams once, so that their errors come before the member contends. Return the
@@ -301,6 +304,8 @@ class SparkDriver:
             spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
             streams = self._streams  # another thread sets it
             marks = {name: mark for stream in streams for name, mark in stream.marks(self._limits)}
+            if self._declares_again:  # a call of the user's in it may hang, as one in a batch
+                marks = {stream.name: _DECLARES for stream in self._declared if stream.name in self._limits}
             behind = {stream.name: count for stream in streams if (count := stream.behind()) is not None}
             if streams:
                 self._measuring.begin(streams)
@@ -340,12 +345,15 @@ class SparkDriver:
 
     def _declare_again(self, term: Term) -> Job:
         """As `_declare`, by a driver that has declared the streams before."""
+        self._declares_again = True
         try:
             return self._declare(term)
         except (PipelineFileError, UsageError, *SPARK_ERRORS) as error:
             if (died := of_ended_jvm(error, spark=self._spark, log=self._work.spark_log)) is not None:
                 raise died from error
             raise declared_before(error) from error
+        finally:
+            self._declares_again = False
 
     def _do(self, stream: FencedStream, step: Callable[[], T]) -> T:
         try:
