@@ -60,7 +60,7 @@ def scene() -> Scene:
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tenure-")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tenure-session")]
 
 
 def test_the_first_deadline_counts_from_before_the_request_left(scene: Scene) -> None:
