@@ -368,7 +368,13 @@ OF_DECLARATIONS: Final = (
     Mutant(
         "a-declaration-that-hangs-keeps-the-term",
         "a call of the user's that hangs before the first batch is no stall, and the leader keeps its term for ever",
-        (Change("driver/spark_driver.py", "if self._declares_again:", "if False:"),),
-        ("tests/spark/test_driver.py::test_a_declaration_at_a_grant_makes_no_progress_until_it_ends",),
+        (Change("driver/spark_driver.py", "_DECLARES if self._declares_long() else None", "None"),),
+        ("tests/spark/test_driver.py::test_a_declaration_at_a_grant_that_takes_long_makes_no_progress_until_it_ends",),
+    ),
+    Mutant(
+        "a-declaration-of-minutes-is-a-stall",
+        "a declaration that always takes longer than the stall timeout ends each term, and nobody leads",
+        (Change("driver/spark_driver.py", "> _LONG * self._first_took_s", "> 0"),),
+        ("tests/spark/test_driver.py::test_a_declaration_at_a_grant_may_take_as_long_as_the_first_lets_expect",),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock, patch
@@ -12,7 +13,6 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
-from tenure.coordination.term import Term
 from tenure.driver import spark_driver as driver_module
 from tenure.errors import (
     CorruptCheckpoint,
@@ -333,24 +333,55 @@ def test_a_pulse_asks_only_for_what_has_a_limit(lead: Lead) -> None:
     lead.end()
 
 
-def test_a_declaration_at_a_grant_makes_no_progress_until_it_ends(lead: Lead) -> None:
+class Step:
+    """A step of the driver that waits, once it is there, until it may go on."""
+
+    def __init__(self) -> None:
+        self._there, self._go_on = threading.Event(), threading.Event()
+
+    def __call__(self, *_: object) -> None:
+        self._there.set()
+        assert self._go_on.wait(NEVER_S)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While the driver is at this step."""
+        assert self._there.wait(NEVER_S)
+        try:
+            yield
+        finally:
+            self._go_on.set()
+
+
+def test_a_declaration_at_a_grant_that_takes_long_makes_no_progress_until_it_ends(lead: Lead) -> None:
     """A call in it that hung kept the term for ever: the limit counted from the first progress of the query."""
-    declares, go_on = threading.Event(), threading.Event()
-
-    def hang(term: Term | None = None) -> None:
-        if term is not None:
-            declares.set()
-            assert go_on.wait(NEVER_S)
-
-    lead.kept_zone = hang  # type: ignore[method-assign] # a step of each declaration
+    declares, records = Step(), Step()
+    lead.kept_zone = lambda term=None: None if term is None else declares()  # type: ignore[method-assign] # a step of it
+    lead.record = lambda *_: records()  # type: ignore[method-assign] # the step after it
     beginning = threading.Thread(target=lead.begin, args=("a limited b",))
     beginning.start()
-    assert declares.wait(NEVER_S)
-    assert lead.driver is not None
-    assert [lead.driver.pulse().marks for _ in range(2)] == [{"limited": "declares"}] * 2
-    go_on.set()
+    with declares.held():
+        assert lead.driver is not None
+        wait_until(lambda: lead.driver.pulse().marks == {"limited": "declares"})  # type: ignore[union-attr] # it is there
+    with records.held():
+        assert lead.driver.pulse().marks == {"limited": None}
     beginning.join(NEVER_S)
     assert lead.driver.pulse().marks == {"limited": "mark"}
+    lead.stop.set()
+    assert lead.end() is Ended.STOPPED
+
+
+def test_a_declaration_at_a_grant_may_take_as_long_as_the_first_lets_expect(lead: Lead) -> None:
+    """One that reads many files, beside a short limit, would end each term."""
+    declares = Step()
+    lead.kept_zone = lambda term=None: None if term is None else declares()  # type: ignore[method-assign] # a step of it
+    beginning = threading.Thread(target=lead.begin, args=("limited",))
+    with patch.object(driver_module, "_LONG", 10**9):
+        beginning.start()
+        with declares.held():
+            assert lead.driver is not None
+            assert lead.driver.pulse().marks == {"limited": None}
+        beginning.join(NEVER_S)
     lead.stop.set()
     assert lead.end() is Ended.STOPPED
 

@@ -64,7 +64,9 @@ from tenure.takeover.mirror import Mirrors
 from tenure.takeover.rehearsal import Rehearsals
 
 _DECLARES: Final = "declares"
-"""The mark of a query whose declaration is called by the new leader."""
+"""The mark of a query whose declaration at a grant takes long."""
+_LONG: Final = 10
+"""How many times as long as its first call a declaration may take before that counts as no progress."""
 _AT_ONCE: Final = 8
 """How many queries are taken over at once."""
 
@@ -130,7 +132,8 @@ class SparkDriver:
         self._streams: Sequence[FencedStream] = ()
         self._measuring = Measuring()
         self._declared: Sequence[Stream] = ()
-        self._declares_again = False
+        self._declaring_since_s: float | None = None  # None: no new leader declares
+        self._first_took_s = 0.0
 
     def prepare(self) -> Mapping[str, float]:
         """Start Spark and declare the streams once, so that their errors come before the member contends. Return the
@@ -159,7 +162,10 @@ class SparkDriver:
         self._tables, why = use_kept_tables(spark, self._context.storage)
         if why is not None:
             self._context.events.emit(TablesNotKept(self._context.scope, member=self._work.member, why=why))
-        streams = [with_sources(stream) for stream in self._declare().streams]
+        began_s = self._context.clock.monotonic_s()
+        job = self._declare()
+        self._first_took_s = self._context.clock.monotonic_s() - began_s
+        streams = [with_sources(stream) for stream in job.streams]
         for stream in streams:
             if isinstance(stream.sink, Located):
                 check_classes(spark, stream.sink.location, what=f"the sink of stream {stream.name!r}")
@@ -304,8 +310,9 @@ class SparkDriver:
             spark.sparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # it has one
             streams = self._streams  # another thread sets it
             marks = {name: mark for stream in streams for name, mark in stream.marks(self._limits)}
-            if self._declares_again:  # a call of the user's in it may hang, as one in a batch
-                marks = {stream.name: _DECLARES for stream in self._declared if stream.name in self._limits}
+            if not streams:
+                mark = _DECLARES if self._declares_long() else None
+                marks = {stream.name: mark for stream in self._declared if stream.name in self._limits}
             behind = {stream.name: count for stream in streams if (count := stream.behind()) is not None}
             if streams:
                 self._measuring.begin(streams)
@@ -345,7 +352,7 @@ class SparkDriver:
 
     def _declare_again(self, term: Term) -> Job:
         """As `_declare`, by a driver that has declared the streams before."""
-        self._declares_again = True
+        self._declaring_since_s = self._context.clock.monotonic_s()
         try:
             return self._declare(term)
         except (PipelineFileError, UsageError, *SPARK_ERRORS) as error:
@@ -353,7 +360,13 @@ class SparkDriver:
                 raise died from error
             raise declared_before(error) from error
         finally:
-            self._declares_again = False
+            self._declaring_since_s = None
+
+    def _declares_long(self) -> bool:
+        """Whether the declaration at a grant takes longer than the first call lets expect: something in it may hang, as
+        in a batch."""
+        since_s = self._declaring_since_s  # another thread sets it
+        return since_s is not None and self._context.clock.monotonic_s() - since_s > _LONG * self._first_took_s
 
     def _do(self, stream: FencedStream, step: Callable[[], T]) -> T:
         try:
