@@ -92,6 +92,16 @@ def _aggregation(spark: SparkSession, root: Path) -> DataFrame:
     return _files(spark, root).groupBy("k").agg(sf.count("*").alias("n"), sf.sum("id").alias("total"))
 
 
+def _total(spark: SparkSession, root: Path) -> DataFrame:
+    """State in one partition, whatever the setting says."""
+    return _files(spark, root).agg(sf.count("*").alias("n"), sf.sum("id").alias("total"))
+
+
+def _first(spark: SparkSession, root: Path) -> DataFrame:
+    """State in one partition, too."""
+    return _files(spark, root).limit(1000)
+
+
 def _join(spark: SparkSession, root: Path) -> DataFrame:
     left = _files(spark, root).withWatermark("ts", "20 seconds").alias("l")
     right = _files(spark, root, "right").withWatermark("ts", "20 seconds").alias("r")
@@ -159,6 +169,9 @@ KINDS: Mapping[str, Kind] = {
     ),
     "aggregation": Kind(_aggregation),
     "aggregation, HDFS-backed": Kind(_aggregation, conf={f"{STATE_STORE}.providerClass": HDFS_BACKED}),
+    "aggregation without keys": Kind(_total),
+    "aggregation without keys, HDFS-backed": Kind(_total, conf={f"{STATE_STORE}.providerClass": HDFS_BACKED}),
+    "limit": Kind(_first, "append"),
     "join": Kind(_join, "append"),
     "join, one store": Kind(_join, "append", conf={"spark.sql.streaming.join.stateFormatVersion": "3"}),
     "join, HDFS-backed": Kind(_join, "append", conf={f"{STATE_STORE}.providerClass": HDFS_BACKED}),

@@ -47,6 +47,8 @@ CASES = [
     ("applyInPandasWithState", "2"),
     ("transformWithStateInPandas", "2"),
     ("aggregation, snapshots only", "2"),
+    ("aggregation without keys", "1"),
+    ("aggregation without keys", "2"),
 ]
 LONG_CASES = [
     ("aggregation, snapshots only", "1"),
@@ -58,6 +60,9 @@ LONG_CASES = [
     ("dropDuplicatesWithinWatermark", "1"),
     ("applyInPandasWithState", "1"),
     ("transformWithStateInPandas", "1"),
+    ("aggregation without keys, HDFS-backed", "1"),
+    ("limit", "1"),
+    ("limit", "2"),
 ]
 _BOTH_WAYS = [("aggregation", "1"), ("join", "2")]
 """Of these, a seed after a batch that is done is tried in each run, too: the other ones differ in nothing there."""

@@ -103,6 +103,7 @@ ROWS = [
     Row(*("state/0/1/*.zip", PLANNED, INCOMPLETE_STATE), we_refuse=False, earlier={**UNREADABLE, "4.2": UNKNOWN_STATE}),
     Row("state/0/1/SSTs/*", PLANNED, INCOMPLETE_STATE, earlier={"4.0": "FileNotFoundException", "4.2": UNKNOWN_STATE}),
     Row("state/0/1", PLANNED, UNREADABLE_STATE, refused_since="4.0", earlier=UNREADABLE),
+    Row("state/0/1", PLANNED, UNREADABLE_STATE, format_="1", refused_since="4.0", earlier=UNREADABLE),
     Row(
         "state/0/_metadata", PLANNED, None, since="4.0"
     ),  # ours is stricter: it takes the number of partitions from there

@@ -11,12 +11,13 @@ Not promised: that the content of a linked file is on the disk; Spark decides on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tenure.checkpoints.run_name import newest_logged
 from tenure.errors import BlobNotFound, CorruptRunDirectory, UsageError
 from tenure.rundirs.seed_logs import corrupt, decode_commit, decode_query_id, missing
 from tenure.storage.reach import reach
+from tenure.storage.storage import Entry
 
 
 class RunDirectory:
@@ -40,6 +41,10 @@ class RunDirectory:
     def list(self, path: str = "") -> frozenset[str]:
         """The names of the files and folders directly in a folder; empty when there is no such folder."""
         return frozenset(entry.name for entry in self._storage.entries(path))
+
+    def entries(self, path: str = "") -> Sequence[Entry]:
+        """The files and folders directly in a folder; none when there is no such folder."""
+        return self._storage.entries(path)
 
     def sizes(self, path: str = "") -> dict[str, int]:
         """The content of a folder: name -> bytes (a folder: 0); empty when there is no such folder."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -43,6 +43,7 @@ from tenure.rundirs.state_files import (
     has_id,
     has_no_families,
     is_unique_table,
+    is_without_key,
     newest_metadata,
     operator_name,
     state_chain,
@@ -196,9 +197,10 @@ class StateCopy:
     def _files_below(self, folder: str) -> list[str]:
         """All files of a source with a layout of its own, in the order of names."""
         paths: list[str] = []
-        for name in sorted(filter(is_copied, self._source.list(folder))):
-            below = self._files_below(f"{folder}/{name}")
-            paths += below or [f"{folder}/{name}"]
+        for entry in sorted(self._source.entries(folder), key=lambda entry: entry.name):
+            if is_copied(entry.name):
+                path = f"{folder}/{entry.name}"
+                paths += self._files_below(path) if entry.folder else [path]  # a log that was not begun has no file
         return paths
 
     # --- state ------------------------------------------------------------------------------------------------------
@@ -222,8 +224,29 @@ class StateCopy:
                 where = self._source.where(path)
                 path += "/" + newest_metadata(self._source.list(path), version=self._point.state_version, where=where)
             text = self._source.read_text(path)
-            operators.append(Operator(number, path, text, decode_operator(text, where=self._source.where(path))))
+            stores = decode_operator(text, where=self._source.where(path))
+            operators.append(Operator(number, path, text, self._that_are_there(number, text, stores)))
         return operators
+
+    def _that_are_there(self, number: str, text: str, stores: tuple[Store, ...]) -> tuple[Store, ...]:
+        """The stores of an operator with their real number of partitions. Spark notes the setting for shuffles, also
+        where all rows have one key, as in a total or a limit: such an operator has partition 0 alone."""
+        ids_of_all = self.ids_of_commit(self._point.last_commit)
+        ids = None if ids_of_all is None else ids_of_all.get(number)
+        if ids is None:
+            found = {name for name in self._source.list(f"state/{number}") if name.isdigit()}
+            is_alone = found == {"0"} and self._has_one_key(number, text, stores)
+        else:
+            is_alone = len(ids) == 1
+        return tuple(replace(store, partitions=1) for store in stores) if is_alone else stores
+
+    def _has_one_key(self, number: str, text: str, stores: tuple[Store, ...]) -> bool:
+        """Whether all rows of the operator have one key, by its name or by the schema of its state: without ids, a
+        lost folder of a partition looks the same."""
+        if operator_name(text, where=self._source.where(f"state/{number}/_metadata")) == "globalLimit":
+            return True
+        folder = f"state/{number}/{stores[0].folder(0)}/_metadata"
+        return "schema" in self._source.list(folder) and is_without_key(self._source.read(f"{folder}/schema"))
 
     def _stores_found(self, folder: str) -> tuple[Store, ...]:
         partitions, inside = self._source.list(folder), self._source.list(f"{folder}/0")

@@ -40,6 +40,7 @@ _WITHOUT_FAMILIES = frozenset(
         "applyInPandasWithState",
     }
 )
+_NO_KEY = b'{"type":"struct","fields":[]}'
 _OF_A_VERSION = re.compile(rf"((\d+)(?:_[^.]+)?)\.(?:{'|'.join((*_FULL, *_CHANGES))})\Z")
 
 
@@ -65,6 +66,11 @@ def without_nullability(schema: bytes) -> bytes:
     the schema stand behind their lengths, so the new words are as long as the old words.
     """
     return _NOT_NULL.sub(rb"\1: true", schema)
+
+
+def is_without_key(schema: bytes) -> bool:
+    """Whether the schema of a store has a key without columns: all rows have one key. Its values are never without."""
+    return _NO_KEY in schema
 
 
 def newest_metadata(names: Collection[str], *, version: int, where: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,55 @@ def test_exactly_what_is_needed(source: str, tmp_path: Path, committed: bool) ->
     assert changed == {"offsets/10", "state/0/_metadata/v2/0"}
     info = json.loads(content["state/0/_metadata/v2/0"].partition(b"\n")[2])["stateStoreInfo"][0]
     assert info["stateSchemaFilePaths"] == [f"file:{target}/state/0/_stateSchema/d/0_x"]
+
+
+def in_one_partition(source: str, *, format_: str, name: str, schema: str) -> None:
+    """Make the directory that of a total or a limit. Spark notes its setting as the number of partitions all the
+    same."""
+    shutil.rmtree(f"{source}/state/0/1")
+    operator = {
+        "operatorInfo": {"operatorName": name},
+        "stateStoreInfo": [{"storeName": "default", "numPartitions": 2, "stateSchemaFilePaths": []}],
+    }
+    Path(source, "state/0/_metadata/v2/0").write_text("v2\n" + json.dumps(operator))
+    put(f"{source}/state/0/0/_metadata/schema", schema)
+    for batch in range(NEWEST + 1):
+        ids = {"stateUniqueIds": {"0": [[state_id(batch + 1, 0)]]}} if format_ == "2" else {}
+        Path(source, f"commits/{batch}").write_text("v2\n" + json.dumps(ids))
+    if format_ == "1":
+        for path in Path(source, "state/0/0").glob("[0-9]*_*"):
+            version, _, rest = path.name.partition("_")
+            path.rename(path.with_name(version + rest[len(state_id(1, 0)) :]))
+
+
+WITHOUT_A_KEY = 'v1 {"type":"struct","fields":[]} {"type":"struct","fields":[{"name":"count"}]}'
+WITH_A_KEY = 'v1 {"type":"struct","fields":[{"name":"k"}]} {"type":"struct","fields":[{"name":"count"}]}'
+
+
+@pytest.mark.parametrize(
+    ("format_", "name", "schema"),
+    [
+        ("2", "stateStoreSave", WITHOUT_A_KEY),
+        ("2", "stateStoreSave", WITH_A_KEY),  # the ids say it
+        ("1", "stateStoreSave", WITHOUT_A_KEY),
+        ("1", "globalLimit", WITH_A_KEY),
+    ],
+)
+def test_an_operator_whose_rows_have_one_key_has_one_partition(
+    source: str, tmp_path: Path, format_: str, name: str, schema: str
+) -> None:
+    """A total could not be taken over at all: the second partition was missed, and each member ended."""
+    in_one_partition(source, format_=format_, name=name, schema=schema)
+    target = str(tmp_path / "target")
+    seed(source, target, SeedPoint(10, offsets_of(10)))
+    stem = f"state/0/0/10_{state_id(10, 0)}" if format_ == "2" else "state/0/0/10"
+    assert f"{stem}.changelog" in content_of(target)
+
+
+def test_a_lost_partition_is_none_that_never_was(source: str, tmp_path: Path) -> None:
+    in_one_partition(source, format_="1", name="stateStoreSave", schema=WITH_A_KEY)
+    with pytest.raises(CorruptRunDirectory, match="state/0/1/10 is missing"):
+        seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
 
 
 def test_a_seed_without_tables_is_all_but_the_tables(source: str, tmp_path: Path) -> None:
@@ -162,6 +212,7 @@ def test_a_source_of_another_kind_is_copied_as_it_is_and_nothing_is_demanded_of_
     kinds = {"0": FILES} if kind is None else {"0": FILES, "1": kind}
     seed(source, str(tmp_path / "none"), SeedPoint(batch, offsets, kinds=kinds))
     assert not (tmp_path / "none" / "sources" / "1").exists()
+    Path(source, "sources/1/begun/log").mkdir(parents=True)  # Spark makes the folder of a log before its first entry
     files = {"sources/1/_log/a": b"", "sources/1/7": b"any", "sources/1/.hidden": b"too"}
     for path, content in {**files, "sources/1/.7.crc": b"crc"}.items():
         put(f"{source}/{path}", content)
@@ -177,7 +228,7 @@ def test_a_table_of_another_size_is_named(source: str, tmp_path: Path) -> None:
 
 
 def test_a_commit_without_the_id_of_a_partition_is_named(source: str, tmp_path: Path) -> None:
-    Path(source, "commits/9").write_text('v2\n{"stateUniqueIds":{"0":[["00000010-0"]]}}')
+    Path(source, "commits/9").write_text('v2\n{"stateUniqueIds":{"0":[["00000010-0"],[]]}}')
     with pytest.raises(CorruptRunDirectory, match="commits/9 has no id for state/0/1"):
         seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10)))
 
