@@ -67,7 +67,7 @@ OF_ENDS: Final = (
         "what becomes of a query after it was idle once is not looked at any more",
         (
             Change(QUERIES, "if not stream.refused and (", "if name not in self._idle and not stream.refused and ("),
-            Change(QUERIES, "return all(self._queries[name].isActive for name in rest)", "return True"),
+            Change(QUERIES, "are_active = all(self._queries[name].isActive for name in rest)", "are_active = True"),
         ),
         (
             AT_ONCE + "test_a_query_that_was_idle_once_is_watched_on",
@@ -77,8 +77,31 @@ OF_ENDS: Final = (
     Mutant(
         "idle-in-turn",
         "a query that was idle once counts as idle, whatever it does now",
-        (Change(QUERIES, "name in idle and self._watched[name].resting == idle[name] for", "name in idle for"),),
+        (
+            Change(
+                QUERIES, "if not all(idle.get(name) == counts for name in rest):", "if not idle.keys() >= set(rest):"
+            ),
+        ),
         (AT_ONCE + "test_it_is_idle_only_when_every_query_is_idle_at_one_moment",),
+    ),
+    Mutant(
+        "idle-by-an-old-look",
+        "a query counts as idle though another, which it may read, has written since it looked",
+        (
+            Change(
+                QUERIES,
+                "if not all(idle.get(name) == counts for name in rest):",
+                "if not all(name in idle and idle[name][name] == counts[name] for name in rest):",
+            ),
+            Change(QUERIES, "and self._counts() == found:", "and stream.resting == found[name]:"),
+        ),
+        (AT_ONCE + "test_a_query_looks_again_after_the_last_batch_of_another_which_may_be_its_source",),
+    ),
+    Mutant(
+        "a-batch-after-the-idle-end",
+        "a query may begin a batch between the look that found all idle and their finish",
+        (Change(QUERIES, "if any(stream.resting != counts[stream.name] for stream in streams):", "if False:"),),
+        (AT_ONCE + "test_a_batch_that_began_at_the_last_moment_is_waited_for",),
     ),
     Mutant(
         "idle-before-it-is-noted",

@@ -52,7 +52,7 @@ class FakeQuery:
         self.ended, self.idle = threading.Event(), threading.Event()
         self.error: BaseException | None = None
         self.stop_hangs: threading.Event | None = None
-        self.stopped = 0
+        self.stopped = self.looked = 0
         self.dying = False  # it is active no more, and has not said why yet
 
     @property
@@ -69,6 +69,7 @@ class FakeQuery:
             pass
         if self.error is not None:
             raise self.error
+        self.looked += 1
 
     def stop(self) -> None:
         self.stopped += 1
@@ -105,6 +106,7 @@ class FakeStream:
         self.refused = False
         self.again: list[BaseException] = []
         self.late = False  # a batch begins before `finish` can keep it from that
+        self.lock = threading.RLock()
         FakeStream.made[self.name] = self
 
     def prepare(self) -> None:
@@ -147,9 +149,14 @@ class FakeStream:
         self.begun += 1
         self.in_batch = True
 
-    def finish(self) -> None:
+    @property
+    def turn(self) -> threading.RLock:
         if self.late:
+            self.late = False
             self.begin()
+        return self.lock
+
+    def finish(self) -> None:
         self.finished = True
 
     def is_done_elsewhere(self) -> bool:

@@ -65,6 +65,20 @@ def test_it_is_idle_only_when_every_query_is_idle_at_one_moment(lead: Lead) -> N
     assert lead.end() is Ended.IDLE
 
 
+def test_a_query_looks_again_after_the_last_batch_of_another_which_may_be_its_source(lead: Lead) -> None:
+    streams = lead.begin("a b", until_idle=True)
+    streams["b"].query.idle.set()
+    wait_until(lambda: streams["b"].query.looked)
+    streams["b"].query.idle.clear()  # it was idle before a's last batch, and has not looked since
+    streams["a"].begin()
+    streams["a"].in_batch = False
+    streams["a"].query.idle.set()
+    assert lead.goes_on()
+    assert not any(one.finished for one in streams.values())
+    streams["b"].query.idle.set()
+    assert lead.end() is Ended.IDLE
+
+
 def test_a_query_that_is_no_more_active_is_not_idle(lead: Lead) -> None:
     streams = lead.begin("a b", until_idle=True)
     streams["a"].query.idle.set()
@@ -134,10 +148,12 @@ def test_a_batch_that_began_at_the_last_moment_is_waited_for(lead: Lead) -> None
     streams["b"].late = True
     for one in streams.values():
         one.query.idle.set()
-    wait_until(lambda: all(one.finished for one in streams.values()))
+    wait_until(lambda: streams["b"].in_batch)
     assert lead.goes_on()
-    assert not any(one.query.stopped for one in streams.values())
+    assert not any(one.finished for one in streams.values()), "a may read what b writes"
     streams["b"].in_batch = False
+    assert lead.goes_on(), "b may have more of them"
+    streams["b"].query.idle.set()
     assert lead.end() is Ended.IDLE
 
 
@@ -145,9 +161,10 @@ def test_a_last_batch_that_is_not_in_the_sink_is_no_idle_end(lead: Lead) -> None
     streams = lead.begin("a", until_idle=True)
     streams["a"].late = True
     streams["a"].query.idle.set()
-    wait_until(lambda: streams["a"].finished)
+    wait_until(lambda: streams["a"].in_batch)
     streams["a"].failure = StorageError("disk is full")
     streams["a"].in_batch = False
+    streams["a"].query.fail(spark_error("what Spark makes of it"))
     assert lead.end() is streams["a"].failure
 
 
@@ -156,7 +173,7 @@ def test_a_last_batch_is_not_waited_for_without_a_reason(lead: Lead, ended: Ende
     streams = lead.begin("a", until_idle=True)
     streams["a"].late = True
     streams["a"].query.idle.set()
-    wait_until(lambda: streams["a"].finished)
+    wait_until(lambda: streams["a"].in_batch)
     if ended is Ended.STOPPED:
         lead.stop.set()
     else:

@@ -1,7 +1,8 @@
 """The queries that run under one term, and how they come to rest.
 
 Promise: one thread watches each query until its end, however often the query is idle, so its error is known. The
-queries are idle only when each is active and idle at the same moment. `stop_all` asks all of them at once, and returns
+queries are idle only when each has looked for work after the last batch of each, since one may read what another
+writes, and found none; and from then on none of them begins a batch. `stop_all` asks all of them at once, and returns
 whether they stopped.
 
 A query that ended may be started again, while the driver waits: by the thread that stops the queries later, so that
@@ -15,7 +16,8 @@ is held and no other end is asked for: a hung query passes the stall timeout of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Final
 
@@ -30,6 +32,9 @@ from tenure.spark.errors import SPARK_ERRORS
 _LOOK_UP_S = 0.02
 """How long a lost term may go unnoticed by the waiting driver."""
 
+
+Counts = Mapping[str, int | None]
+"""Query -> how many batches of it have begun; None: a batch is being written."""
 
 StartAgain = Callable[[FencedStream, BaseException], StreamingQuery | None]
 """Stream, and the error that ended its query -> the query that runs now; None: it has failed."""
@@ -48,7 +53,7 @@ class RunningQueries:
         self._gone: dict[str, threading.Event] = {}  # set when the query has ended
         self._lock = threading.Lock()  # guards the three below
         self._ended: set[str] = set()
-        self._idle: dict[str, int] = {}  # how many batches had begun when the query was idle
+        self._idle: dict[str, Counts] = {}  # of all queries, before the look in which the query found no work
         self.errors: dict[str, BaseException] = {}
         """Query -> the error that ended it."""
         self._wake = threading.Event()
@@ -70,7 +75,8 @@ class RunningQueries:
 
     def wait(self, term: Term, *, stop: threading.Event, finish: threading.Event, start_again: StartAgain) -> Ended:
         """Wait for an end: LOST; STOPPED: `stop` or `finish` is set; FAILED: a query has failed, and is not started
-        again; IDLE: all queries are idle, or have ended by themselves as declared. Raises what `start_again` raises."""
+        again; IDLE: all queries are idle, or have ended by themselves as declared, and begin no further batch. Raises
+        what `start_again` raises."""
         while True:
             if term.lost:
                 return Ended.LOST
@@ -79,7 +85,7 @@ class RunningQueries:
                 return Ended.STOPPED
             if not all(self._run_again(name, start_again) for name in self.failed):
                 return Ended.FAILED
-            if self._all_idle():
+            if self._finished_idle():
                 return Ended.IDLE
             self._clock.wait(self._wake, timeout_s=_LOOK_UP_S)
             self._wake.clear()
@@ -104,17 +110,24 @@ class RunningQueries:
             if not stream.refused and (name in errors or (name in ended and not stream.ends_by_itself))
         ]
 
-    def _all_idle(self) -> bool:
-        """Whether each query is idle now, or has ended by itself as declared."""
+    def _finished_idle(self) -> bool:
+        """Finish the queries if each is idle now, or has ended by itself as declared; False: nothing was changed."""
         with self._lock:
             ended, idle = set(self._ended), dict(self._idle)
+        counts = self._counts()
         rest = [name for name, stream in self._watched.items() if not (stream.ends_by_itself and name in ended)]
-        if not all(name in idle and self._watched[name].resting == idle[name] for name in rest):
+        if not all(idle.get(name) == counts for name in rest):
             return False
         try:
-            return all(self._queries[name].isActive for name in rest)  # else its error arrives soon
+            are_active = all(self._queries[name].isActive for name in rest)  # else its error arrives soon
         except SPARK_ERRORS:
             return False  # as above
+        return are_active and _finish_at(counts, list(self._watched.values()))
+
+    def _counts(self) -> Counts:
+        with self._lock:
+            watched = dict(self._watched)
+        return {name: stream.resting for name, stream in watched.items()}
 
     def stop_all(self, *, patience: timedelta) -> bool:
         """Ask all queries to stop at once. Return whether all did in time: `StreamingQuery.stop` can hang."""
@@ -140,18 +153,23 @@ class RunningQueries:
         """Note each idleness: a query that is idle now may have work again before the others are idle."""
         gone = self._gone[name]
         while True:
+            before = self._counts()
+            if any(count is None for other, count in before.items() if other != name):
+                if self._clock.wait(gone, timeout_s=_LOOK_UP_S):  # its output may be work for this query
+                    return
+                continue
             try:
                 query.processAllAvailable()
             except SPARK_ERRORS:
                 return  # the thread in `_until_ended` notes it
-            resting = stream.resting
+            found = {**before, name: stream.resting}
             with self._lock:
                 if name in self._ended or self._queries[name] is not query:
                     return
-                if resting is not None:
-                    self._idle[name] = resting
+                if found[name] is not None:
+                    self._idle[name] = found
             self._wake.set()
-            while resting is not None and stream.resting == resting:
+            while found[name] is not None and self._counts() == found:
                 if self._clock.wait(gone, timeout_s=_LOOK_UP_S):
                     return
 
@@ -168,6 +186,18 @@ class RunningQueries:
                 self._ended.add(name)
             gone.set()
             self._wake.set()
+
+
+def _finish_at(counts: Counts, streams: Sequence[FencedStream]) -> bool:
+    """Finish these streams, all at one moment; False: a stream has begun another batch, and nothing was changed."""
+    with ExitStack() as turns:
+        for stream in streams:
+            turns.enter_context(stream.turn)
+        if any(stream.resting != counts[stream.name] for stream in streams):
+            return False
+        for stream in streams:
+            stream.finish()
+    return True
 
 
 LOOK_S: Final = 0.01

@@ -93,7 +93,8 @@ class FencedStream:
         self._newest = -1  # the newest batch that has begun; -1: none
         self.last: int | None = None  # the last batch that this term put into the sink; None: no batch yet
         self._caller = CallerThread()
-        self._turn = threading.Lock()  # guards the four below
+        self.turn: Final = threading.RLock()  # guards the four below
+        """A thread that has it keeps a batch from beginning, and from ending."""
         self._finishing = False
         self._in_batch = False
         self._begun_batches = 0
@@ -204,19 +205,19 @@ class FencedStream:
 
     def finish(self) -> None:
         """Begin no further batch. A batch that has begun goes on."""
-        with self._turn:
+        with self.turn:
             self._finishing = True
 
     @property
     def resting(self) -> int | None:
         """How many batches have begun, and Spark may be about to begin one; None: a batch is being written."""
-        with self._turn:
+        with self.turn:
             return None if self._in_batch else self._begun_batches
 
     @property
     def refused(self) -> bool:
         """Whether the query ended because it began a batch after `finish`."""
-        with self._turn:
+        with self.turn:
             return self._refused
 
     def measure(self) -> None:
@@ -266,7 +267,7 @@ class FencedStream:
     def _on_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Spark calls this after it wrote `offsets/<batch_id>`, in a thread of its own."""
         self._caller.note()
-        with self._turn:
+        with self.turn:
             if self._finishing:
                 self._refused = True
                 raise _FinishedError  # not planned: the successor decides on this batch
@@ -279,7 +280,7 @@ class FencedStream:
             self.failure = error
             raise
         finally:
-            with self._turn:
+            with self.turn:
                 self._in_batch = False
 
     def _write(self, rows: DataFrame, batch_id: int) -> None:
