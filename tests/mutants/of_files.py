@@ -63,8 +63,8 @@ OF_FILES: Final = (
         (
             Change(
                 SINK,
-                "        planned()\n        if log.newest >= batch.id:",
-                "        log.add(batch.id, attempt.files)\n        planned()\n        if log.newest >= batch.id:",
+                "        planned()\n        if query not in self._logs:",
+                "        log.add(batch.id, attempt.files)\n        planned()\n        if query not in self._logs:",
             ),
         ),
         on(ROWS + "test_nothing_is_visible_before_the_plan", "plain", "partitioned"),

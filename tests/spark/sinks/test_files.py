@@ -233,6 +233,24 @@ def test_another_query_or_another_life_is_refused_before_it_stages(spark: SparkS
     assert lying(folder) == before
 
 
+@pytest.mark.parametrize("partition_by", [(), ("k",)], ids=["plain", "partitioned"])
+def test_a_first_batch_that_was_never_planned_leaves_the_folder_to_the_next_life(
+    spark: SparkSession, folder: Path, partition_by: tuple[str, ...]
+) -> None:
+    """A leader that died there had given the folder to a query that nobody can go on with."""
+
+    def dies() -> None:
+        raise StorageError("the leader dies")
+
+    with pytest.raises(StorageError, match="the leader dies"):
+        write(files(folder, partition_by=partition_by), totals(spark, {"a": 1}), a_batch(0), planned=dies)
+    assert lying(folder)
+    assert spark.read.schema("n long, k string").parquet(str(folder)).count() == 0
+    again = files(folder, partition_by=partition_by)
+    assert write(again, totals(spark, {"a": 2}), a_batch(0, epoch=2, query_id="q-2")) == Written(repeated=False)
+    assert [row.n for row in spark.read.parquet(str(folder)).collect()] == [2]
+
+
 def test_a_folder_with_other_files_is_refused(spark: SparkSession, folder: Path) -> None:
     numbers(spark, [1]).write.parquet(str(folder))
     with pytest.raises(UsageError, match=f"has no log of Spark's file sink .{FOLDER}., but part-"):

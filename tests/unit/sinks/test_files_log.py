@@ -123,9 +123,32 @@ def test_the_interval_is_the_one_that_readers_derive(tmp_path: Path, compacted: 
 class TestOwner:
     def test_the_folder_is_one_query_s(self, tmp_path: Path) -> None:
         assert log_of(tmp_path).claim(QUERY, batch=0).query == QUERY
-        assert log_of(tmp_path).claim(QUERY, batch=3, check_new=pytest.fail).since == 0
-        with pytest.raises(QueryFailed, match="belongs to stream 'copy' of scope 'rows' with query id id-1, not to"):
-            log_of(tmp_path).claim(Query("rows", "copy", "id-2"), batch=0)
+        log_of(tmp_path).check(QUERY, batch=3, check_new=pytest.fail)
+        assert log_of(tmp_path).claim(QUERY, batch=3).since == 0
+        for take in (log_of(tmp_path).check, log_of(tmp_path).claim):
+            with pytest.raises(
+                QueryFailed, match="belongs to stream 'copy' of scope 'rows' with query id id-1, not to"
+            ):
+                take(Query("rows", "copy", "id-2"), batch=0)
+
+    def test_a_query_whose_first_batch_was_never_planned_leaves_the_folder_free(self, tmp_path: Path) -> None:
+        """The next leader's query has another id, and stood before the owner that a dead one had written, for good."""
+        checked: list[str] = []
+        log_of(tmp_path).check(QUERY, batch=0, check_new=lambda: checked.append("anna"))
+        next_life = Query("rows", "copy", "id-2")
+        log_of(tmp_path).check(next_life, batch=0, check_new=lambda: checked.append("ben"))
+        assert checked == ["anna"], "what a dead leader staged there is no other job's"
+        assert log_of(tmp_path).claim(next_life, batch=0).query == next_life
+
+    def test_a_folder_that_is_refused_is_left_as_it_was(self, tmp_path: Path) -> None:
+        (tmp_path / "theirs.parquet").touch()
+
+        def refuse() -> None:
+            raise QueryFailed("other files")
+
+        with pytest.raises(QueryFailed, match="other files"):
+            log_of(tmp_path).check(QUERY, batch=0, check_new=refuse)
+        assert [path.name for path in tmp_path.iterdir()] == ["theirs.parquet"]
 
     def test_a_scope_that_adopted_the_query_takes_the_folder_over(self, tmp_path: Path) -> None:
         log_of(tmp_path).claim(QUERY, batch=0)

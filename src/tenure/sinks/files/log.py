@@ -5,7 +5,7 @@ Spark's own sink. Spark's readers see the files that the log names, and no other
 all entries before it, so that a reader opens ten small files and one large one; entries that a hundred later batches
 have made needless are removed. A late writer may put an entry that was removed: it is older than each that is read. One
 query of one pipeline writes to a folder: batches have numbers only, and another query's batch 7 would be taken for this
-query's. The folder belongs to the query that `_spark_metadata/_tenure.json` names.
+query's. The folder belongs to the query that `_spark_metadata/_tenure.json` names, from its first planned batch on.
 
 Source: `FileStreamSinkLog` and `CompactibleFileStreamLog` of Apache Spark, format v1.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -25,6 +26,8 @@ from tenure.storage.storage import Storage
 
 FOLDER: Final = "_spark_metadata"
 OWNER: Final = f"{FOLDER}/_tenure.json"
+BEGUN: Final = f"{FOLDER}/_begun"
+"""An empty file. With a file in the log's folder, Spark's readers see no file that no entry names."""
 _VERSION: Final = "v1"
 _COMPACT: Final = ".compact"
 _EVERY: Final = 10
@@ -120,10 +123,40 @@ class FileLog:
         self._newest = max(found, default=-1)
         return self._newest
 
-    def claim(self, query: Query, *, batch: int, check_new: Callable[[], None] = lambda: None) -> FolderOwner:
-        """Take the folder for the query, before its `batch` is written. A scope that has adopted the query from another
-        scope takes it over, for good. `check_new`: refuses a folder without a log. Raises QueryFailed: another query
-        has it, or the log is not where the query goes on; StorageError."""
+    def check(self, query: Query, *, batch: int, check_new: Callable[[], None] = lambda: None) -> None:
+        """Refuse a folder that the query may not have, before its `batch` is staged there, and hide the staged files
+        from Spark's readers. The folder stays free: a batch that is never planned may be all that its query ever was.
+        `check_new`: refuses a folder without a log. Raises QueryFailed: another query has it, or the log is not where
+        the query goes on; StorageError."""
+        if self._takeable(query, batch=batch) is not None or self.newest >= 0:
+            return
+        try:
+            self._storage.read(BEGUN)
+        except BlobNotFound:
+            check_new()
+            with suppress(BlobExists):
+                self._storage.write(BEGUN, b"")
+
+    def claim(self, query: Query, *, batch: int) -> FolderOwner:
+        """Take the folder for the query, whose `batch` is planned. A scope that has adopted the query from another
+        scope takes it over, for good. Raises QueryFailed, as `check` does; StorageError."""
+        found = self._takeable(query, batch=batch)
+        if found is not None and found.query == query:
+            return found
+        if found is not None:
+            owner = FolderOwner(query, batch, earlier=(*found.earlier, found.query.scope))
+            self._storage.replace(OWNER, owner.encode())
+            return owner
+        owner = FolderOwner(query, batch)
+        try:
+            self._storage.write(OWNER, owner.encode())
+        except BlobExists:
+            return self.claim(query, batch=batch)
+        return owner
+
+    def _takeable(self, query: Query, *, batch: int) -> FolderOwner | None:
+        """The owner, which is the query, or from which it was adopted; None: there is none. Raises QueryFailed: the
+        query may not have the folder; StorageError."""
         newest, found = self.refresh(), self.owner()
         if found is not None and found.query == query:
             return found
@@ -138,18 +171,7 @@ class FileLog:
                 "go on there",
                 fix="name another folder, or adopt the checkpoint of that job (tenure adopt)",
             )
-        if found is not None:
-            owner = FolderOwner(query, batch, earlier=(*found.earlier, found.query.scope))
-            self._storage.replace(OWNER, owner.encode())
-            return owner
-        if newest < 0:
-            check_new()
-        owner = FolderOwner(query, batch)
-        try:
-            self._storage.write(OWNER, owner.encode())
-        except BlobExists:
-            return self.claim(query, batch=batch)
-        return owner
+        return found
 
     def owner(self) -> FolderOwner | None:
         """The query that has the folder; None: no query of Tenure's. Raises StorageError, QueryFailed."""

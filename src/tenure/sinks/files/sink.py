@@ -147,9 +147,12 @@ class Files:
 
     def write(self, rows: DataFrame, batch: Batch, *, planned: Callable[[], None], events: Events) -> Written:
         """Stage, wait for the plan, put the entry; see `Sink.write`."""
-        log = self._retried(lambda: self._log(batch))
+        query = Query(batch.scope, batch.query, batch.query_id)
+        log = self._logs[query][0] if query in self._logs else self._retried(lambda: self._free_log(query, batch))
         attempt = self._stage(rows, batch, events)
         planned()
+        if query not in self._logs:
+            self._logs[query] = log, self._retried(lambda: self._log().claim(query, batch=batch.id)).since
         if log.newest >= batch.id:  # this happens to a leader's first batch only
             return self._had(attempt, log, events)
         if self._retried(lambda: log.add(batch.id, attempt.files)):
@@ -181,14 +184,14 @@ class Files:
             self._kept = reach(self._inside, what="folder of a Files sink")
         return self._kept
 
-    def _log(self, batch: Batch) -> FileLog:
-        """The log, once the folder is the query's. Raises QueryFailed, UsageError, StorageError."""
-        query = Query(batch.scope, batch.query, batch.query_id)
-        if query not in self._logs:
-            log = FileLog(self._storage, where=self._url)
-            owner = log.claim(query, batch=batch.id, check_new=self._refuse_foreign)
-            self._logs[query] = log, owner.since
-        return self._logs[query][0]
+    def _log(self) -> FileLog:
+        return FileLog(self._storage, where=self._url)
+
+    def _free_log(self, query: Query, batch: Batch) -> FileLog:
+        """The log of a folder that the query may have. Raises QueryFailed, UsageError, StorageError."""
+        log = self._log()
+        log.check(query, batch=batch.id, check_new=self._refuse_foreign)
+        return log
 
     def _refuse_foreign(self) -> None:
         """Raise UsageError when the folder without a log holds other files: Spark would no longer read them."""

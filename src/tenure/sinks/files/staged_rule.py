@@ -51,9 +51,8 @@ class FilesAmongOthers:
 
     def find(self) -> Sequence[str]:
         """The files of attempts that no log names, nor ever will. Raises StorageError, StoreError, Corrupt."""
-        left = self._listed() if self._left is None else self._left
+        left = self._left = self._listed() if self._left is None else self._left
         if not left:
-            self._left = left
             return ()
         rule = _read_rule(self._storage, self._url, self._attempts)
         assert rule.history is not None
@@ -72,12 +71,12 @@ class FilesAmongOthers:
                 if not files and self._left is not None:
                     del self._left[attempt]
 
-    def _listed(self) -> dict[StagingPath, list[str]]:
-        """The files of attempts of earlier epochs."""
+    def _listed(self) -> dict[StagingPath, list[str]] | None:
+        """The files of attempts of earlier epochs; None: the folder is no query's yet."""
         owner, now = FileLog(self._storage, where=self._url).owner(), self._attempts.epoch
         found: dict[StagingPath, list[str]] = {}
-        if owner is None:  # nobody has staged anything
-            return found
+        if owner is None:
+            return None
         for listed in self._storage.walk([""], budget=sys.maxsize):
             assert isinstance(listed, Listed), "the budget has no end"
             for path in listed.paths:
