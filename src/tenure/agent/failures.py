@@ -97,8 +97,8 @@ class Failures:
         self._has_run = False
 
     def look(self, records: Sequence[Record]) -> None:
-        """Note, before a term, whether the scope has ever worked: a query has planned a batch after its first."""
-        self._has_run = self._has_run or any(batch > 0 for batch in newest_batches(records).values())
+        """Note, before a term, whether the storage has ever worked: a query that plans a batch has written there."""
+        self._has_run = self._has_run or bool(newest_batches(records))
 
     def of(self, error: Exception) -> Failure | None:
         """The failure, if it may pass; None: waiting does not help, or it is for others to judge."""

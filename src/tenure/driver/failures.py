@@ -2,7 +2,8 @@
 
 Promise: the member tries a query again that has committed batches before, but for errors on which a retry changes
 nothing: those of data that is gone or damaged (`Corrupt`), of the store, of a lost term, and of a driver that died. The
-error of a query that has never committed a batch is raised as it is: the address of its sink may be wrong.
+error of a query that has never committed a batch is raised as it is: the address of its sink may be wrong. Not that of
+its run directory, once a batch has begun there.
 """
 
 from __future__ import annotations
@@ -90,13 +91,16 @@ _AS_IT_IS: Final = (Corrupt, OwnerMismatch, StoreError, TermLost, DriverDied)
 def judged(stream: FencedStream, error: TenureError) -> TenureError:
     """The error of a query that ended. Its class says whether the member tries again; see above."""
     error.of_query(stream.name, stream.newest)
-    if not stream.has_done or isinstance(error, (*_AS_IT_IS, SourceUnavailable, SinkUnavailable)):
+    if isinstance(error, (*_AS_IT_IS, SourceUnavailable, SinkUnavailable)):
         return error
     kind: type[TenureError] = BatchFailed
     if isinstance(error, StorageError):
         kind = StorageUnavailable
     elif does_not_answer(error):
         kind = StorageUnavailable if stream.failure is None else SinkUnavailable
+    storage_worked = kind is StorageUnavailable and stream.failure is None and stream.newest >= 0
+    if not (stream.has_done or storage_worked):
+        return error
     known = kind(error.what, fix=error.fix).of_query(error.query, error.batch)
     known.__cause__ = error
     return known

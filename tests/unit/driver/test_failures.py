@@ -219,6 +219,18 @@ def test_a_query_that_never_worked_is_not_tried_again(failure: BaseException) ->
     assert found.query == "a", "so the storage of another query does not speak for this"
 
 
+@pytest.mark.parametrize(("newest", "kind"), [(-1, StorageError), (0, StorageUnavailable)])
+def test_a_run_directory_with_a_batch_is_tried_again_though_the_sink_never_worked(
+    newest: int, kind: type[TenureError]
+) -> None:
+    """The error of a takeover, and of Spark itself: no sink has any part in it. Batch 0 may have all that there is."""
+    stream = Ended("a")
+    stream.newest = newest
+    found = failures.judged(cast(Any, stream), StorageError("s3://bucket: 503"))
+    assert (type(found), found.query) == (kind, "a")
+    assert type(failures.judged(cast(Any, stream), QueryFailed("no luck"))) is QueryFailed
+
+
 def test_an_error_keeps_its_query_between_the_processes() -> None:
     sent = error_to_data(BatchFailed("no luck", fix="see the log").of_query("raw", 0))
     came = error_from_data(sent)
