@@ -39,6 +39,7 @@ from tenure.errors import (
     CleanupIncomplete,
     DriverDied,
     OutcomeUnknown,
+    PipelineFileError,
     QueryFailed,
     SessionEnded,
     SourceUnavailable,
@@ -47,6 +48,7 @@ from tenure.errors import (
     StoreUnavailable,
     TenureError,
     TermLost,
+    UsageError,
 )
 from tenure.events import DriverEnded, MemberReady, Once, PipelineEnded, StoreAway, TermEnded, TermWon
 from tenure.link.driver import AFTER, BY_ITSELF, Ended, MemberDriver
@@ -237,7 +239,7 @@ class Member:
                 return Ended.STOPPED
             self._past.joined(self._election.joined)
             self._telling.tell_late()
-            if self._driver.prepare(scope=self._scope, stop=stop, records=lambda: self._read(keeper, stop)):
+            if self._prepared(keeper, stop):
                 self._was_ready = True
                 self._events.emit(MemberReady(scope=self._scope, member=self._identity.member))
             requests = Requests(self._restarts, stop=stop, gone=lambda: self._driver.gone, ends=self._conduct.ends)
@@ -280,6 +282,16 @@ class Member:
                 self._driver.close()
                 self._restarts.obeyed(requests.restart)
             return ended
+
+    def _prepared(self, keeper: SessionKeeper, stop: threading.Event) -> bool:
+        """Prepare the driver; False: it was prepared before, or `stop` is set. Where a driver was ready before, the
+        refusal of the next driver may pass, as it would at a grant. Raises as `run` does."""
+        try:
+            return self._driver.prepare(scope=self._scope, stop=stop, records=lambda: self._read(keeper, stop))
+        except (UsageError, PipelineFileError, QueryFailed) as refused:
+            if not self._was_ready or isinstance(refused, SourceUnavailable):  # the scope notes it
+                raise
+            raise DriverDied(f"the next driver is not ready: {refused.what}", fix=refused.fix) from refused
 
     def _read(self, keeper: SessionKeeper, stop: Flag) -> Sequence[Record]:
         """The records that the driver asks for. Raises StoreUnavailable."""

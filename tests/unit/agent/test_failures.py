@@ -20,12 +20,14 @@ from tenure.errors import (
     BatchFailed,
     CorruptRunDirectory,
     OwnerMismatch,
+    PipelineFileError,
     QueryFailed,
     SinkUnavailable,
     SourceUnavailable,
     StorageError,
     StorageUnavailable,
     TenureError,
+    UsageError,
 )
 from tenure.handles.handle import encode_handle
 from tenure.link.driver import Ended, ReadRecords
@@ -118,18 +120,16 @@ def test_members_take_turns_while_a_sink_is_away(scene: Scene) -> None:
     assert all(one.why in ("sink away", "finished") for one in history(scene.store, SCOPE).terms)
 
 
-def test_the_storage_of_a_scope_that_ran_before_is_waited_for(scene: Scene) -> None:
-    plan(scene, 3)
+@pytest.mark.parametrize("batch", [0, 3])
+def test_the_storage_of_a_scope_that_ran_before_is_waited_for(scene: Scene, batch: int) -> None:
+    """Batch 0 may have all that there is for hours, and the plan of it was written to the storage."""
+    plan(scene, batch)
     driver = Scripted(fail(StorageError("s3://bucket: 503")), idle)
     assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
     assert scene.words() == ["storage away", "finished"]
 
 
-@pytest.mark.parametrize("batch", [None, 0])
-def test_the_storage_of_a_scope_that_never_worked_is_an_error(scene: Scene, batch: int | None) -> None:
-    """Its first batch is planned before its first error."""
-    if batch is not None:
-        plan(scene, batch)
+def test_the_storage_of_a_scope_that_never_worked_is_an_error(scene: Scene) -> None:
     with pytest.raises(StorageError):
         scene.member(Scripted(fail(StorageError("s3://bucket: 503")))).run(stop=threading.Event())
     assert scene.words() == ["failed"]
@@ -158,12 +158,24 @@ def test_what_is_away_for_longer_than_the_limit_ends_the_member(scene: Scene) ->
     assert take_snapshot(scene.store, SCOPE).pause is None
 
 
-def test_a_driver_that_cannot_be_prepared_anew_as_a_source_is_away_is_tried_again(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (SourceUnavailable("the static side is away"), "SourceAway"),
+        (PipelineFileError("line 3: [PATH_NOT_FOUND] the static side is being rewritten"), "DriverEnded"),
+        (QueryFailed("Spark did not start: the master is away"), "DriverEnded"),
+        (UsageError("table raw lacks column 'delay' of the rows"), "DriverEnded"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_driver_that_cannot_be_prepared_anew_is_tried_again(scene: Scene, error: TenureError, kind: str) -> None:
+    """A member that has led for weeks ended, with an exit code after which systemd does not start it again."""
+
     class Late(Scripted):
         def prepare(self, *, scope: str, stop: threading.Event, records: ReadRecords) -> bool:
             if self.prepared == 1 and self.gone is not None:
                 self.prepared += 1
-                raise SourceUnavailable("the static side is away")
+                raise error
             return super().prepare(scope=scope, stop=stop, records=records)
 
     driver = Late(idle)
@@ -174,7 +186,17 @@ def test_a_driver_that_cannot_be_prepared_anew_as_a_source_is_away_is_tried_agai
 
     driver.steps.insert(0, gone)
     assert scene.member(driver).run(stop=threading.Event()) is Ended.IDLE
-    assert "SourceAway" in kinds(scene)
+    assert kind in kinds(scene)
+
+
+@pytest.mark.parametrize("error", [PipelineFileError("line 3"), QueryFailed("no master"), UsageError("no column")])
+def test_a_driver_that_was_never_ready_tells_what_is_wrong(scene: Scene, error: TenureError) -> None:
+    class Wrong(Scripted):
+        def prepare(self, *, scope: str, stop: threading.Event, records: ReadRecords) -> bool:
+            raise error
+
+    with pytest.raises(type(error)):
+        scene.member(Wrong(idle)).run(stop=threading.Event())
 
 
 # --- a batch that fails ---------------------------------------------------------------------------------------
