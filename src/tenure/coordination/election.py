@@ -29,6 +29,7 @@ from tenure.coordination.candidates import (
     Switchover,
     Unread,
     candidates_in,
+    decode_candidate,
     pause_in,
     read_switchover,
     unread_in,
@@ -174,10 +175,8 @@ class Election:
         priority: int = 0,
         nofailover: bool = False,
     ) -> None:
-        """Announce the member for as long as its session lives.
-
-        Raises SessionEnded, StoreUnavailable, OutcomeUnknown; GuardFailed when a live member has this name.
-        """
+        """Announce the member for as long as its session lives. Raises SessionEnded, StoreUnavailable, OutcomeUnknown;
+        GuardFailed when a live member has this name."""
         now, in_process = timestamp(self._clock), self._in_process
         who = Candidate(
             *(self._member, host, pid, now, state, priority, nofailover, in_process),
@@ -189,6 +188,11 @@ class Election:
         self._commit(keeper, writes=(put,))
         self._announced = who
         self._contender = Contender(host, version("tenure"))
+
+    def named(self, member: str) -> Candidate | None:
+        """The live member of this name; None: there is none. Raises StoreUnavailable, CorruptRecord."""
+        record = self._store.read(self._scope, MEMBERS.child(member))
+        return None if record is None else decode_candidate(record)
 
     @property
     def joined(self) -> str:

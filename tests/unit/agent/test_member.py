@@ -144,7 +144,7 @@ def test_a_name_that_a_live_member_has_is_refused(scene: Scene) -> None:
             scene.member(Scripted(), ttl=0.5).run(stop=threading.Event())
         return Ended.IDLE
 
-    assert scene.member(Scripted(lead)).run(stop=threading.Event()) is Ended.IDLE
+    assert scene.member(Scripted(lead), ttl=0.5).run(stop=threading.Event()) is Ended.IDLE
     assert scene.words() == ["finished"]
 
 
