@@ -177,7 +177,13 @@ OF_KUBERNETES: Final = (
     Mutant(
         "kubernetes-renewal-compares-nothing",
         "a renewal does not look whether the picture is of this resourceVersion",
-        (Change(FOLLOWED, "agrees = at <= self._newest if at is not None else not there", "agrees = True or there"),),
+        (
+            Change(
+                FOLLOWED,
+                "agrees = asked_at <= at <= self._newest if at is not None else not there",
+                "agrees = True or there",
+            ),
+        ),
         on("tests/contract/test_following.py::test_a_deaf_follower_is_found", "kubernetes-renewal"),
     ),
     Mutant(
@@ -201,7 +207,13 @@ OF_KUBERNETES: Final = (
     Mutant(
         "kubernetes-waits-for-a-revision-of-the-life-before",
         "a ConfigMap that was made anew wakes nobody until it has as many revisions as that before",
-        (Change(FOLLOWED, "anew = known is not None and known.state.origin != state.origin", "anew = False"),),
+        (
+            Change(
+                FOLLOWED,
+                "anew = self._anew or (known is not None and known.state.origin != state.origin)",
+                "anew = self._anew",
+            ),
+        ),
         (HANDS + "test_a_config_map_that_is_deleted_and_made_anew_is_news",),
     ),
     Mutant(

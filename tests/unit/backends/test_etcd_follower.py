@@ -98,10 +98,26 @@ def test_an_answer_that_is_older_than_the_picture_raises_no_doubt() -> None:
     followed = Watched()
     followed.take(listing(5, a=3), changed=3)
     followed.heard(event("b", 8))
-    followed.told(listing(7, a=3))  # of a renewal that left before
+    followed.told(listing(7, a=3), known=5)  # of a renewal that left before
     assert followed.until_look_s() > GRACE_S
-    followed.told(listing(9, a=3, c=9))
+    followed.told(listing(9, a=3, c=9), known=8)
     assert followed.until_look_s() <= GRACE_S
+
+
+def test_an_answer_that_is_older_than_what_was_known_before_the_question_is_of_a_backup() -> None:
+    """etcd is silent on a watch that begins after its newest revision, and the picture had a dead leader for ever."""
+    followed = Watched()
+    followed.take(listing(1000, leader=990), changed=990)
+    followed.seen(Revision(1000))
+    wait = followed.waits(after=1000)
+    followed.told(listing(505, kept=9), known=1000)
+    assert followed.revision == 0, "the next reader begins with a listing"
+    followed.take(listing(505, kept=9), changed=9)
+    assert [record.key for record in followed.glance("").records] == ["kept"]
+    assert wait() == 505
+    followed.heard(event("b", 506))
+    assert wait() == 506
+    assert followed.glance("").revision == 506
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -15,10 +16,11 @@ from tenure.backends.kubernetes import leases
 from tenure.backends.kubernetes.api import Object
 from tenure.backends.kubernetes.followed import KubernetesFollowed
 from tenure.backends.kubernetes.objects import object_name
+from tenure.backends.shared.following import GRACE_S
 from tenure.backends.shared.scope_objects import SeenScope
 from tenure.backends.shared.scope_state import ABOUT, ScopeState, entry_name, key_of
 from tenure.coordination.encoding import encode
-from tenure.coordination.records import Delete, Key, Put, Record, Scope, SessionId, Version
+from tenure.coordination.records import Delete, Key, Put, Record, Revision, Scope, SessionId, Version
 from tenure.errors import CorruptRecord
 from tests.kit.clock import ManualClock
 
@@ -203,8 +205,33 @@ def test_knowledge_never_goes_back() -> None:
     assert followed.known == seen(9)
 
 
+def test_knowledge_of_a_cluster_that_was_restored_is_what_its_next_list_says() -> None:
+    """An answer older than what was known before the question agreed, and a dead leader stayed for ever."""
+    line = Mock()
+    followed = KubernetesFollowed(
+        SCOPE, follow=lambda owner: line, ask=lambda: seen(4), decode=decoded, news=lambda _: None, clock=ManualClock()
+    )
+    followed.take(seen(9), at=9)
+    followed.seen(Revision(9))
+    followed.told(8, asked_at=7)  # of a renewal that left before
+    assert followed.until_look_s() > GRACE_S
+    followed.told(4, asked_at=9)
+    assert followed.until_look_s() <= GRACE_S
+    followed._leave()  # as its next reader does, once nothing was heard within the grace
+    line.begin_anew.assert_called_once_with()
+    followed.listed([seen(4).found or {}], at=5)
+    assert (followed.known, followed.newest) == (seen(4), 4)
+    assert followed.glance("").revision == 4, "what the client has seen before is no more"
+    followed.changed("MODIFIED", seen(6).found or {})
+    assert followed.reached() == 6
+
+
 def nothing(*_: object) -> Any:
     raise AssertionError("nothing is asked")
+
+
+def decoded(found: Object | None) -> SeenScope[Object]:
+    return NONE if found is None else seen(int(found["metadata"]["resourceVersion"]))
 
 
 def test_an_entry_is_readable() -> None:

@@ -1,6 +1,7 @@
 """The newest state of a scope that a client knows; a bucket reports no change, so who waits asks once a second.
 
-Promise: the state never goes back: an answer that comes late changes nothing. No change after the revision that a
+Promise: the state never goes back: an answer that comes late changes nothing. Only an object that was restored from an
+older copy goes back: the answer is older than the knowledge before the question. No change after the revision that a
 reader knows is missed. Where nobody waits or glances, nothing is asked.
 """
 
@@ -77,12 +78,13 @@ class BucketFollowed(Followed):
             if known is seen:
                 return
             same_life = known is not None and known.state.origin == state.origin
-            if known is not None and same_life and state.revision <= known.state.revision:
-                return
-            if not same_life and after is not None and after != self._taken:
-                return  # another answer came meanwhile, and lives of a scope have no order
+            is_older = known is not None and same_life and state.revision <= known.state.revision
+            if is_older and after is None:
+                return  # another client's commit was read meanwhile
+            if (is_older or not same_life) and after is not None and after != self._taken:
+                return  # another answer came meanwhile, and neither lives of a scope nor copies of it have an order
             self._seen, self._taken = seen, self._taken + 1
-            anew = known is not None and not same_life
+            anew = known is not None and (is_older or not same_life)
             self._take(state.records, state.revision, changed=state.revision, anew=anew)
 
     def until_look_s(self) -> float:

@@ -3,7 +3,9 @@
 Promise: no change after the picture's revision is missed: a stream begins there, also after a stream that broke. Where
 etcd has compacted the revisions between, the scope is listed again. A server without the others ends its streams. A
 stream that etcd refuses begins once more, with a new token; a second refusal is an error. The request by which a
-renewal asks for etcd's term compares one scope with its picture: the number of its keys, and their newest revision.
+renewal asks for etcd's term compares one scope with its picture: the number of its keys, and their newest revision. An
+etcd that answers with a lower revision than was known before the question was restored from a backup: its streams would
+be silent until it has caught up, so the scope is listed again.
 """
 
 from __future__ import annotations
@@ -52,8 +54,9 @@ class EtcdFollowed(Followed):
         self._watch: _Watch | None = None  # None: the scope was not watched yet
         self._begun_s = float("-inf")
         self._after = 0  # the revision from which the first reader wants to hear of changes; 0: from the listing on
-        self._picture = threading.Lock()  # guards the four below
+        self._picture = threading.Lock()  # guards the five below
         self._revision = 0  # 0: there is no picture
+        self._anew = False  # the revisions of the next picture begin anew
         self._first_revision = 0  # of the first picture; 0: there was none
         self._keys: dict[bytes, int] = {}  # every key with its revision, also those that are no records
         self._records: dict[Key, Record] = {}
@@ -82,7 +85,8 @@ class EtcdFollowed(Followed):
                     changed = max(news) if self._keys.keys() <= keys.keys() else revision  # at which a key was gone
                 self._first_revision = self._first_revision or revision
                 self._revision, self._records, self._keys = revision, records, keys
-                self._take(records, revision, changed=changed)
+                anew, self._anew = self._anew, False
+                self._take(records, revision, changed=revision if anew else changed, anew=anew)
 
     # --- on the stream's thread -----------------------------------------------------------------------------------
 
@@ -115,8 +119,15 @@ class EtcdFollowed(Followed):
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
-    def told(self, found: Any) -> None:
-        """Compare the picture with etcd's answer about the newest key of the scope."""
+    @property
+    def revision(self) -> int:
+        """That of the picture; 0: there is none. Asked before a request, it dates the answer."""
+        return self._revision
+
+    def told(self, found: Any, *, known: int) -> None:
+        """Compare the picture with etcd's answer about the newest key of the scope. `known`: the revision before it."""
+        if self._went_back(found, known=known):
+            return
         newest = max((int(kv.mod_revision) for kv in found.kvs), default=0)
         with self._picture:
             agrees = (newest, int(found.count)) == (max(self._keys.values(), default=0), len(self._keys))
@@ -134,8 +145,25 @@ class EtcdFollowed(Followed):
                 if self._watch is None or self._watch.over:
                     self._begin()
 
+    def _went_back(self, found: Any, *, known: int) -> bool:
+        """Whether etcd was restored from a backup; the scope is then without a picture."""
+        if int(found.header.revision) >= known:
+            return False
+        with self._picture:
+            if self._revision < known:  # another answer has shown it
+                return True
+            self._revision = self._first_revision = self._after = 0
+            self._anew = True
+            watch = self._watch
+        if watch is not None:
+            watch.close()
+        self.wake()
+        return True
+
     def _list(self) -> Listing:
+        known = self._revision
         found = self._ask()
+        self._went_back(found, known=known)
         records = [record for kv in found.kvs if (record := self._following.decode(self.scope, kv)) is not None]
         return Listing(tuple(sorted(records, key=lambda record: record.key)), Revision(found.header.revision))
 
@@ -215,13 +243,14 @@ class EtcdFollowing(Following[EtcdFollowed]):
             request = pb.RangeRequest(
                 key=due.prefix, range_end=end_of(due.prefix), limit=1, keys_only=True, **newest_first
             )
+            known = due.revision
             try:
                 found = self.rpc.send(endpoint, lambda at: at.kv.Range, request, timeout_s=timeout_s)
             except grpc.RpcError as error:
                 if code_of(error) not in REFUSED:
                     raise
             else:
-                due.told(found)
+                due.told(found, known=known)
                 return int(found.header.raft_term)
         return self.rpc.term(endpoint, timeout_s=timeout_s)
 

@@ -1,8 +1,10 @@
 """The newest state of a scope that a client knows, from its own answers and from the watch of its ConfigMap.
 
 Promise: the state never goes back: an event that comes late, also of a ConfigMap that was removed meanwhile, changes
-nothing. No change after the revision that a reader knows is missed, also when the line breaks. While there is no line,
-a waiter gets StoreUnavailable. A ConfigMap that does not decode is loud in the next read.
+nothing. Only a cluster that was restored from a backup goes back: its answer is older than the knowledge before the
+question, and then the next list is taken as it is. No change after the revision that a reader knows is missed, also
+when the line breaks. While there is no line, a waiter gets StoreUnavailable. A ConfigMap that does not decode is loud
+in the next read.
 """
 
 from __future__ import annotations
@@ -45,9 +47,10 @@ class KubernetesFollowed(Followed):
         self._news = news
         self._begins = threading.Lock()  # guards _follower
         self._follower: Follower | None = None  # None: the scope is not followed yet
-        self._picture = threading.Lock()  # guards the three below
+        self._picture = threading.Lock()  # guards the four below
         self._seen: SeenScope[Object] | None = None  # None: nothing is known
         self._newest = 0
+        self._anew = False  # the next state is taken as it is
         self._damage: CorruptRecord | None = None  # why the newest ConfigMap does not decode; None: it does
 
     @property
@@ -73,18 +76,20 @@ class KubernetesFollowed(Followed):
         with self._picture:
             known, state = self._seen, seen.state
             is_late = at < self._newest or (at == self._newest and known is not None and seen.found is not None)
-            if is_late or seen == known:
+            if not self._anew and (is_late or seen == known):
                 return
             self._newest, self._seen, self._damage = at, seen, None
-            anew = known is not None and known.state.origin != state.origin
+            anew = self._anew or (known is not None and known.state.origin != state.origin)
+            self._anew = False
             self._take(state.records, state.revision, changed=state.revision, anew=anew)
         self._news(state)
 
-    def told(self, at: int | None) -> None:
-        """Compare the picture with the resourceVersion of the ConfigMap; None: there is none."""
+    def told(self, at: int | None, *, asked_at: int) -> None:
+        """Compare the picture with the resourceVersion of the ConfigMap; None: there is none. `asked_at`: the newest
+        before the question."""
         with self._picture:
             there = self._seen is not None and self._seen.found is not None
-            agrees = at <= self._newest if at is not None else not there
+            agrees = asked_at <= at <= self._newest if at is not None else not there
         self._compared(agrees=agrees)
 
     def close(self) -> None:
@@ -133,4 +138,6 @@ class KubernetesFollowed(Followed):
         """Nothing: the picture has the client's own answers already."""
 
     def _leave(self) -> None:
+        with self._picture:
+            self._anew = True
         self.begin().begin_anew()

@@ -248,8 +248,9 @@ class KubernetesStore(ScopeObjects[Object]):
         StoreUnavailable."""
         due = self._following.due()
         if due is not None:
+            asked_at = due.newest
             found = self._api.find(self._path(due.scope), f"look at scope {due.scope!r}", whole=False)
-            due.told(None if found is None else version_of(found))
+            due.told(None if found is None else version_of(found), asked_at=asked_at)
 
     def _wake_all(self) -> None:
         for followed in self._following.all():

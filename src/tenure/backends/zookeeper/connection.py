@@ -227,6 +227,11 @@ class Connection:
         return self._over.is_set()
 
     @property
+    def stands(self) -> bool:
+        """Whether there is a line now."""
+        return self._connected.is_set() and not self.over
+
+    @property
     def ttl(self) -> timedelta:
         """How long the ensemble keeps the session without a request."""
         assert self._handler.ttl_s is not None, "it is not open"
@@ -293,7 +298,7 @@ class Connection:
 
     def close(self) -> bool:
         """End the session; False: there is no line, and the session ends by its ttl."""
-        connected = self._connected.is_set() and not self.over
+        connected = self.stands
         self._end(close_session=connected)
         return connected
 

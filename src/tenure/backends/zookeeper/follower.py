@@ -144,7 +144,8 @@ class ZooKeeperFollowed(Followed):
             with self._marks:
                 self._marked |= marked
             raise
-        self._publish({record.key: record for record in found}, revision)
+        # A listing shows all that was committed before it: a lower revision is that of a server restored from a backup.
+        self._publish({record.key: record for record in found}, revision, anew=revision < self._whole.revision)
 
     def _read_marked(self, connection: Connection) -> None:
         """Read the marked nodes, and then the revision: if nothing was marked meanwhile, the records are of it. Else
@@ -190,10 +191,10 @@ class ZooKeeperFollowed(Followed):
         found = nodes_at(connection, list(keys)) if keys else {}
         return {keys[path]: record_of(keys[path], node) for path, node in found.items()}
 
-    def _publish(self, records: dict[Key, Record], revision: int) -> None:
-        changed = revision if revision > self._whole.revision else None
+    def _publish(self, records: dict[Key, Record], revision: int, *, anew: bool = False) -> None:
+        changed = revision if anew or revision > self._whole.revision else None
         self._records = records
-        self._take(records, revision, changed=changed)
+        self._take(records, revision, changed=changed, anew=anew)
 
 
 class ZooKeeperFollowing(Following[ZooKeeperFollowed]):

@@ -75,9 +75,10 @@ class ZooKeeperStore:
     def __init__(self, ensemble: Ensemble, *, clock: Clock | None = None) -> None:
         self._ensemble = ensemble
         self._clock: Clock = clock or SystemClock()
-        self._lock = threading.Lock()  # guards the four below
+        self._lock = threading.Lock()  # guards the five below
         self._connection: Connection | None = None  # of requests; None: not open
         self._used_s = float("-inf")
+        self._down_s: float | None = None  # since when no line of requests was seen; None: there is one
         self._sessions: dict[SessionId, ZooKeeperSession] = {}
         self._closed = False
         self._following = ZooKeeperFollowing(self, clock=self._clock)
@@ -123,11 +124,18 @@ class ZooKeeperStore:
         return self.of_requests()
 
     def of_requests(self) -> Connection:
-        """See `Lines`; a new connection, if the session of the last is over."""
+        """See `Lines`; a new connection, if the session of the last is over, or would be without a line for so long: a
+        server that was restored from a backup lets no client in that has seen later changes."""
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
-            self._used_s = self._clock.monotonic_s()
+            now_s = self._used_s = self._clock.monotonic_s()
+            if self._connection is None or self._connection.stands:
+                self._down_s = None
+            elif self._down_s is None:
+                self._down_s = now_s
+            elif now_s - self._down_s >= _OWN_TTL.total_seconds():
+                self._connection.abandon()
             if self._connection is None or self._connection.over:
                 connection = Connection(self._ensemble, ttl=_OWN_TTL, pings=True, heard=self._following.heard)
                 connection.open()
@@ -142,7 +150,7 @@ class ZooKeeperStore:
                         f"chroot {self._ensemble.chroot} of ZooKeeper at {self._ensemble.hosts} does not exist",
                         fix=f"check the hosts and the path; for a new store: zkCli.sh create {self._ensemble.chroot}",
                     )
-                self._connection = connection
+                self._connection, self._down_s = connection, None
             return self._connection
 
     def _rest(self) -> None:
