@@ -46,6 +46,26 @@ def test_a_leader_that_died_in_a_long_statement_keeps_nobody_waiting(place: Plac
     assert place.content() == [(0,), (1,)]
 
 
+def test_a_server_that_only_reads_is_away(place: Place, spark: SparkSession) -> None:
+    """After a failover a name may lead to the server that was demoted for minutes. Five attempts paused the scope."""
+    write(place.a_sink(), numbers(spark, [0]), a_batch(0))
+    only_reads(place, "on")
+    try:
+        with pytest.raises(StorageError, match="in a read-only transaction"):
+            write(place.a_sink(), numbers(spark, [1]), a_batch(1))
+    finally:
+        only_reads(place, "off")
+    assert write(place.a_sink(), numbers(spark, [1]), a_batch(1)) == Written(repeated=False)
+    assert place.content() == [(0,), (1,)]
+
+
+def only_reads(place: Place, setting: str) -> None:
+    with PostgresTable(place.url, "t").connected() as connection:
+        database = connection.info.dbname
+        connection.execute("set default_transaction_read_only = off")
+        connection.execute(f'alter database "{database}" set default_transaction_read_only = {setting}'.encode())
+
+
 def test_rows_that_the_server_refuses_are_trouble_of_the_query(place: Place, spark: SparkSession) -> None:
     rows = spark.sql("select concat('a', char(0)) as text")
     with pytest.raises(PySparkException, match="invalid byte sequence"):

@@ -81,3 +81,20 @@ def test_the_name_of_a_staging_table_fits_and_tells_attempts_apart() -> None:
     names = {staging_name(one) for one in batches}
     assert len(names) == len(batches)
     assert max(map(len, names)) < 63
+
+
+@pytest.mark.parametrize(
+    ("words", "away"),
+    [
+        ("psycopg.OperationalError: the connection is lost", "the connection is lost"),
+        (
+            "psycopg.errors.ReadOnlySqlTransaction: cannot execute COPY FROM in a read-only transaction",
+            "cannot execute COPY FROM in a read-only transaction",
+        ),
+        ("psycopg.errors.AdminShutdown: terminating connection", "terminating connection"),
+        ("psycopg.errors.UniqueViolation: duplicate key value", None),
+        ("psycopg.errors.NoSuchError: who knows", None),
+    ],
+)
+def test_the_words_of_a_task_tell_whether_the_server_is_away(words: str, away: str | None) -> None:
+    assert Postgres(URLS[Postgres], "t")._away(f"PythonException: {words}") == away

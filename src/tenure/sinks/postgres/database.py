@@ -23,8 +23,11 @@ _AWAY: Final = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     psycopg.errors.IdleInTransactionSessionTimeout,  # of another class, since the state of the transaction is wrong
+    psycopg.errors.TransactionTimeout,
+    psycopg.errors.ReadOnlySqlTransaction,
 )
-"""The server cannot be reached, went away, has ended the connection, or has another transaction in the way."""
+"""The server cannot be reached, went away, has ended the connection, or has another transaction in the way. Or it only
+reads: another server may have taken its place, or its disk is filling."""
 
 _OF_A_FILE: Final = ("service", "servicefile", "passfile")
 """Parameters that name files of this host. A connection has their content."""
@@ -39,6 +42,12 @@ where name in ('idle_in_transaction_session_timeout', 'lock_timeout', 'client_co
 
 _SILENT_LINE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
 """A host that does not answer for half a minute is gone. Linux waits for two hours by itself."""
+
+
+def is_away_by(name: str) -> bool:
+    """Whether the class of psycopg's errors with this name is of those whose cause passes."""
+    kind = getattr(psycopg.errors, name, None) or getattr(psycopg, name, None)
+    return isinstance(kind, type) and issubclass(kind, _AWAY)
 
 
 class PostgresTable(SqlTable):

@@ -13,8 +13,8 @@ from tenure.sinks.sql.sink import SqlSink
 if TYPE_CHECKING:
     from tenure.sinks.postgres.database import PostgresTable
 
-_AWAY: Final = re.compile(r"psycopg\.OperationalError: (.*)")
-"""In the words of a task whose server is away."""
+_ERROR: Final = re.compile(r"psycopg\.(?:errors\.)?(\w+): (.*)")
+"""In the words of a task: the class of the error, and what the server says."""
 
 
 class Postgres(SqlSink):
@@ -50,5 +50,7 @@ class Postgres(SqlSink):
         return copying.copier(self._connection(), before, database.copy_into(name, columns), keep=name is not None)
 
     def _away(self, words: str) -> str | None:
-        found = _AWAY.search(words)
-        return None if found is None else found[1]
+        from tenure.sinks.postgres.database import is_away_by
+
+        found = _ERROR.search(words)
+        return found[2] if found is not None and is_away_by(found[1]) else None
