@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
-from tenure.sinks.staging.stage import _SETTINGS, stage
+from tenure.sinks.staging.stage import _SETTINGS, Format, stage
 from tests.jvm import SharedJvm, settings_of
 from tests.spark.sinks.support import a_batch, a_sink, named, numbers, staged, visible, write
 
 pytestmark = pytest.mark.spark
+TEXT = Format("text", {})
 
 
 def start() -> SparkSession:
@@ -63,6 +64,17 @@ def test_a_job_that_failed_leaves_nothing(spark: SparkSession, table: Path) -> N
     with pytest.raises(Exception, match="divi"):
         write(a_sink(table), numbers(spark, [1, 2]).selectExpr("if(n > 1, raise_error('divided'), n) as n"), a_batch(0))
     assert staged(table) == []
+
+
+def test_a_file_of_another_format_never_counts_as_one_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Its last bytes say, if they were Parquet's, that nothing stands before the footer. Each ORC file of a certain
+    size has such bytes."""
+    text = "x" * 69 + "A\0\0\0" + "end"  # 65 bytes of a footer, and 12 of Parquet's: the size of the whole
+    rows = spark.createDataFrame([(text,)], "value string").coalesce(1)
+    found = stage(rows, f"file://{tmp_path}/new", partition_by=[], files=TEXT)
+    assert [put.size for put in found.puts] == [77]
+    (file,) = tmp_path.rglob("*.txt")
+    assert file.read_text() == f"{text}\n"
 
 
 def test_files_have_their_last_names_and_none_without_rows_is_written(spark: SparkSession, tmp_path: Path) -> None:

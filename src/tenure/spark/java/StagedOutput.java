@@ -264,6 +264,7 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
     static class Tail extends OutputStream {
         private static final int KEPT = 256 * 1024;
         private static final int MARKS = 8; // the length of the footer, and PAR1
+        private static final byte[] PAR1 = {'P', 'A', 'R', '1'};
 
         private final Path path;
         private final FSDataOutputStream data;
@@ -300,11 +301,8 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
                 return;
             }
             closed = true;
-            long footer = 0;
-            for (int i = 0; i < 4 && length >= MARKS; i++) { // little endian
-                footer |= (end[length - MARKS + i] & 0xFFL) << (8 * i);
-            }
-            boolean bare = size == 0 || size == footer + MARKS + 4; // only PAR1 before the footer
+            long footer = isParquet() ? footer() : 0;
+            boolean bare = size == 0 || isParquet() && size == footer + MARKS + 4; // only PAR1 before the footer
             if (bare && data.hasCapability("fs.capability.outputstream.abortable")) {
                 data.abort();
             } else {
@@ -315,6 +313,23 @@ public class StagedOutput extends FileCommitProtocol implements Serializable {
             }
             int last = footer + MARKS <= length ? (int) footer + MARKS : 0;
             Once.PUTS.put(path.toString(), new Put(size, Arrays.copyOfRange(end, length - last, length), bare));
+        }
+
+        /** Other formats end with bytes of their own: each ORC file has the same eight before its last. */
+        private boolean isParquet() {
+            boolean found = length >= MARKS;
+            for (int i = 0; found && i < PAR1.length; i++) {
+                found = end[length - PAR1.length + i] == PAR1[i];
+            }
+            return found;
+        }
+
+        private long footer() {
+            long found = 0;
+            for (int i = 0; i < 4; i++) { // little endian
+                found |= (end[length - MARKS + i] & 0xFFL) << (8 * i);
+            }
+            return found;
         }
 
         /** Remember the end of the file: KEPT bytes at least, if there are so many. */
