@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+from tenure.checkpoints.source import Source
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.cleanup.plan import Cleanable
 from tenure.clock import SystemClock
@@ -34,6 +35,16 @@ SCOPE, QUERY = Scope("rows"), "copy"
 Kind = TypeVar("Kind", bound=Event)
 
 
+class _Conf(dict[str, str]):
+    """The settings of a session."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+    def unset(self, name: str) -> None:
+        self.pop(name, None)
+
+
 class FakeSpark:
     """As much of a DataStreamWriter as a stream uses, and of the query that it starts."""
 
@@ -44,7 +55,10 @@ class FakeSpark:
         self.triggers: list[dict[str, object]] = []
         self.on_batch: Callable[[Any, int], None] | None = None
         self.writeStream = self  # Spark's own name
-        self.sparkSession = SimpleNamespace(conf={})  # Spark's own name; its storage is a disk
+        conf = _Conf()
+        own = SimpleNamespace(getAll=lambda: SimpleNamespace(contains=conf.__contains__))
+        # Spark's own name; its storage is a disk.
+        self.sparkSession = SimpleNamespace(conf=conf, _jsparkSession=SimpleNamespace(conf=lambda: own))
         self._jsq = SimpleNamespace(streamingQuery=lambda: SimpleNamespace(sources=_OneSource))
 
     def queryName(self, name: str) -> FakeSpark:  # noqa: N802 - Spark's name
@@ -149,6 +163,7 @@ class Scene:
         """The input files that are not there."""
         self.on_ask: Callable[[Sequence[str]], None] = lambda paths: None
         self.spark = FakeSpark()
+        self.sources: tuple[Source, ...] = ()
         self.stream: FencedStream | None = None
 
     def newest(self) -> int | None:
@@ -168,7 +183,7 @@ class Scene:
         clock = clock or SystemClock()
         self.close()
         self.stream = FencedStream(
-            Stream(QUERY, cast(Any, self.spark), cast(Sink, sink), "append", None),
+            Stream(QUERY, cast(Any, self.spark), cast(Sink, sink), "append", None, sources=self.sources),
             ScopeContext(self.store, SCOPE, str(self.folder), clock, Events(self.told.append)),
             term=term or self.term,
             missing=self._missing,

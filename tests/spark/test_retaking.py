@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from tenure.checkpoints.checkpoint import Checkpoint
+from tenure.checkpoints.source import FILES, Source
 from tenure.checkpoints.store import CHECKPOINTS
 from tenure.clock import SystemClock
 from tenure.coordination.election import Election
 from tenure.coordination.session import SessionKeeper
-from tenure.errors import BatchMayBeShort, Fenced, InputsGone, QueryFailed, TermLost
+from tenure.driver import stream
+from tenure.errors import BatchMayBeShort, DeclaredOtherwise, Fenced, InputsGone, QueryFailed, TermLost
 from tenure.events import BatchCommitted, BatchRetaken, CheckpointSaved, RunDirectorySeeded, WriteRefused
 from tenure.sinks import ForeachBatch
 from tenure.sinks.sink import Batch, Written
@@ -90,6 +92,31 @@ def test_a_batch_that_is_done_is_not_retaken(scene: Scene) -> None:
     assert newest(scene).run_directory == str(old.relative_to(scene.folder))
     scene.spark.run(1, offset='{"logOffset":1}')
     assert scene.ledger.batches == [0, 1]
+
+
+def test_the_paths_of_an_adopted_checkpoint_are_known_from_its_first_takeover_on(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing noted them before the next batch: until then a source could move, and was read once more."""
+    old = plan_and_die(scene)
+    done(old)
+    assert newest(scene).paths == {}
+    scene.sources = (Source.of("0", FILES, "json path=file:/in", path="file:/in"),)
+    scene.start(StagingSink(scene.ledger))
+    assert newest(scene).paths == {"0": "file:/in"}
+    assert newest(scene).closed
+    assert scene.events(BatchRetaken) == []
+    scene.sources = (Source.of("0", FILES, "json path=file:/moved", path="file:/moved"),)
+    monkeypatch.setattr(stream, "modification_times", lambda spark, paths: [None for _ in paths])
+    with pytest.raises(DeclaredOtherwise, match=f"source 0 of query '{QUERY}' has moved from file:/in to file:/moved"):
+        scene.start(StagingSink(scene.ledger))
+
+
+def test_an_adopted_checkpoint_of_a_source_that_lies_elsewhere_is_refused(scene: Scene) -> None:
+    done(plan_and_die(scene))
+    scene.sources = (Source.of("0", FILES, "json path=file:/moved", path="file:/moved"),)
+    with pytest.raises(DeclaredOtherwise, match="each file of its last batches lies elsewhere"):
+        scene.start(StagingSink(scene.ledger))
 
 
 def with_a_window(directory: Path) -> None:

@@ -14,12 +14,12 @@ from typing import Final
 
 from tenure.checkpoints.batch_rules import may_run_short, short_state
 from tenure.checkpoints.left_out import LeftOut
-from tenure.checkpoints.source import KAFKA
+from tenure.checkpoints.source import KAFKA, Source
 from tenure.errors import InputsGone
 from tenure.inputs.input_files import Missing, files_gone
 from tenure.inputs.kafka_records import KafkaRecords, records_gone
 from tenure.inputs.planned_inputs import OffsetRange, planned_inputs, planned_ranges
-from tenure.rundirs.moved_files import Move, Times, check_moved
+from tenure.rundirs.moved_files import Move, Times, check_known, check_moved
 from tenure.rundirs.run_directory import RunDirectory
 
 
@@ -101,6 +101,12 @@ class QueryInputs:
     ) -> None:
         """Check that the files of sources with another path only moved. Raises as `moved_files.check_moved` does."""
         check_moved(directory, moves, query=self._query, offsets=offsets, folders=folders, times=self._times)
+
+    def check_known(
+        self, directory: RunDirectory, sources: Sequence[Source], *, offsets: str, folders: Sequence[str]
+    ) -> None:
+        """Check sources whose path is not in the checkpoint. Raises as `moved_files.check_known` does."""
+        check_known(directory, sources, query=self._query, offsets=offsets, folders=folders)
 
     def gone(self, planned: PlannedInputs, *, batch: int) -> PlannedInputs:
         """The inputs that are gone; files that an operator has not taken out of the batch come first. Raises

@@ -95,11 +95,7 @@ def check_moved(
     by_folder = source_folders(offsets, folders, where="the newest plan")
     for folder, move in moves.items():
         _check_not_swapped(folder, moves, query=query)
-        where = f"sources/{folder}"
-        last = last_entry(by_folder.get(folder), where=f"the newest plan, source {folder}")
-        name = newest_of_log(directory.list(where), last)
-        lines = [] if name is None else directory.read_text(f"{where}/{name}").rstrip("\n").split("\n")[1:]
-        newest = [json.loads(line) for line in lines[-_COMPARED:]]
+        newest = _newest_files(directory, folder, by_folder.get(folder))
         at_new = times([unquote(move.of(entry["path"])) for entry in newest])
         for entry, changed in zip(newest, at_new, strict=True):
             if changed != entry["timestamp"]:
@@ -109,6 +105,46 @@ def check_moved(
                     f"last batches, {unquote(entry['path'])}, {why}: a query goes on only where its files only moved",
                     fix="link or mount them at the old path, or give the query a new name",
                 )
+
+
+def check_known(
+    directory: RunDirectory, sources: Sequence[Source], *, query: str, offsets: str, folders: Sequence[str]
+) -> None:
+    """Check the sources of a checkpoint that has no paths, as an adopted one: of the newest files of the log, some have
+    to be below the path that is declared, or Spark reads all files there once more. Raises DeclaredOtherwise: none is;
+    CorruptRunDirectory, StorageError."""
+    by_folder = source_folders(offsets, folders, where="the newest plan")
+    for source in sources:
+        root = _URL.match(_root(source.path)) if source.kind == FILES else None
+        if root is None:
+            continue
+        known = _newest_files(directory, source.folder, by_folder.get(source.folder))
+        files = [_URL.match(str(entry["path"])) for entry in known]
+        if files and not any(file is not None and _is_below(file, root) for file in files):
+            raise DeclaredOtherwise(
+                f"source {source.folder} of query {query!r} reads {source.path}, and each file of its last batches "
+                f"lies elsewhere, as {unquote(known[-1]['path'])}: Spark would read all files there once more",
+                fix="declare the path from which the query has read, or link or mount the files there",
+            )
+
+
+def _is_below(file: re.Match[str], root: re.Match[str]) -> bool:
+    """The host is not compared: one file system may be named in several ways. Nor does it matter which of the two has
+    escapes."""
+    if root["scheme"] is not None and file["scheme"] != root["scheme"]:
+        return False
+    path = unquote(file["path"])
+    folders = {spelled.rstrip("/") for spelled in (root["path"], unquote(root["path"]))}
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _newest_files(directory: RunDirectory, folder: str, offset: str | None) -> list[dict[str, Any]]:
+    """The newest files of a source's log, up to its planned offset, as the log has them."""
+    where = f"sources/{folder}"
+    last = last_entry(offset, where=f"the newest plan, source {folder}")
+    name = newest_of_log(directory.list(where), last)
+    lines = [] if name is None else directory.read_text(f"{where}/{name}").rstrip("\n").split("\n")[1:]
+    return [json.loads(line) for line in lines[-_COMPARED:]]
 
 
 def _check_not_swapped(folder: str, moves: Mapping[str, Move], *, query: str) -> None:

@@ -104,9 +104,10 @@ class QueryTakeover:
         if way is None:
             raise self._inputs.error(gone(), batch=newest.batch)
         own = self._seed(newest, way, own, without_data=without_data)
+        paths = paths_of(self._sources)
+        if way.recorded or (paths and not newest.paths):  # of an adopted checkpoint, they are known from now on
+            self.checkpoints.retake(self._term, run_directory=own, paths=paths or None, closed=way.done)
         if way.recorded:
-            paths = paths_of(self._sources) or None
-            self.checkpoints.retake(self._term, run_directory=own, paths=paths, closed=way.done)
             scope, epoch = self._term.scope, self._term.epoch
             self._events.emit(BatchRetaken(scope, epoch=epoch, query=self._query, batch=newest.batch, done=way.done))
         if way.done:
@@ -135,9 +136,11 @@ class QueryTakeover:
 
     def _check_moved(self, newest: Checkpoint) -> None:
         moves = moves_between(newest.paths, self._sources)
+        directory = RunDirectory(f"{self._storage}/{newest.run_directory}")
         if moves:
-            directory = RunDirectory(f"{self._storage}/{newest.run_directory}")
             self._inputs.check_moved(directory, moves, offsets=newest.offsets, folders=newest.folders)
+        if not newest.paths:
+            self._inputs.check_known(directory, self._sources, offsets=newest.offsets, folders=newest.folders)
 
     def _look_for_inputs(self, newest: Checkpoint) -> tuple[Callable[[], PlannedInputs], Callable[[], PlannedInputs]]:
         """Two functions: the planned inputs, and those of them that are gone. Each looks once, at its first call."""

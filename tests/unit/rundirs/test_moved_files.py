@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tenure.checkpoints.source import ANOTHER, FILES, Source
+from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, Source
 from tenure.errors import DeclaredOtherwise
-from tenure.rundirs.moved_files import Move, check_moved, moved_entry, moves_between
+from tenure.rundirs.moved_files import Move, check_known, check_moved, moved_entry, moves_between
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seed_logs import newest_of_log
 
@@ -125,3 +125,46 @@ def test_folders_that_were_swapped_have_not_moved(tmp_path: Path) -> None:
             folders=("0", "1"),
             times=lambda paths: [there.get(path) for path in paths],
         )
+
+
+@pytest.mark.parametrize(
+    ("declared", "named"),
+    [
+        ("file:/a", True),
+        ("file:/a/*.json", True),
+        ("/a", True),
+        ("*", True),
+        ("file:/in put", True),
+        ("file:/in%20put", True),
+        ("file:/b", False),
+        ("file:/a/1/2", False),
+        ("s3a:/a", False),
+        ("file:/aa", False),
+    ],
+)
+def test_a_source_whose_path_nobody_recorded_has_to_be_where_its_files_are(
+    tmp_path: Path, declared: str, named: bool
+) -> None:
+    """An adopted query whose folder had moved read all files once more, with or without a flag."""
+    (tmp_path / "sources/0").mkdir(parents=True)
+    (tmp_path / "sources/0/3").write_text(entry(("file:///b%20/1", 1), ("file:///in%20put/2", 2), ("file:///a/1", 3)))
+
+    def check() -> None:
+        directory, offsets = RunDirectory(str(tmp_path)), 'v1\n{}\n{"logOffset":3}'
+        check_known(directory, [files(declared)], query="q", offsets=offsets, folders=("0",))
+
+    if named:
+        check()
+        return
+    with pytest.raises(DeclaredOtherwise) as refused:
+        check()
+    elsewhere = "and each file of its last batches lies elsewhere, as file:///a/1"
+    assert f"source 0 of query 'q' reads {declared}, {elsewhere}" in refused.value.what
+
+
+def test_a_source_without_files_may_be_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "sources/0").mkdir(parents=True)
+    (tmp_path / "sources/0/3").write_text(entry())
+    sources = [files("file:/b"), files("", "1", kind=KAFKA)]
+    offsets = 'v1\n{}\n{"logOffset":3}\n{"t":{"0":1}}'
+    check_known(RunDirectory(str(tmp_path)), sources, query="q", offsets=offsets, folders=("0", "1"))
