@@ -275,8 +275,8 @@ def active_sessions(rows: DataFrame) -> Any:
 
 
 def look_for(spark: SparkSession, paths: Any, *, at_once: int) -> None:
-    """Let Spark look for files, as it does before it reads them. `paths`: a Scala sequence; none is a pattern. Raises
-    Spark's own errors."""
+    """Let Spark look for files, as it does before it reads them. `paths`: a Scala sequence. None is taken for a
+    pattern, and Spark leaves out a path that looks like a pattern. Raises Spark's own errors."""
     jvm: Any = spark._jvm
     source = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSource$"), "MODULE$")
     configuration = spark._jsparkSession.sessionState().newHadoopConf()
