@@ -114,6 +114,14 @@ class S3Settings:
         return self.endpoint is not None and self.endpoint.startswith("http://")
 
 
+def name_credentials_for_java() -> None:
+    """Name the file of credentials as AWS's SDK 1 for Java does, with which Spark 3.5 reaches S3: it does not know the
+    variable of all other clients."""
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
+    if file:
+        os.environ.setdefault("AWS_CREDENTIAL_PROFILES_FILE", file)
+
+
 @lru_cache(maxsize=16)
 def _read(environment: tuple[tuple[str, str], ...]) -> S3Settings:
     """`environment`: the variables on which the settings depend."""

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tenure.clock import SystemClock
 from tenure.spark.hadoop import use_fitting_files
+from tenure.spark.releases import before
 from tenure.spark.replayed_states import ReplayedStates
 from tenure.storage.reach import reach
 from tenure.takeover import snapshots
@@ -31,6 +32,7 @@ def spark(jvm: SharedJvm, start_in_s3: Start) -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.mark.skipif(before("4.0"), reason="before 4.0, no state file has an id: a standby makes no snapshot")
 def test_a_takeover_replays_nothing_that_a_snapshot_has(
     spark: SparkSession, gate: FarGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource
 
 from tenure.checkpoints.source import ANOTHER, FILES, RATE
 from tenure.spark.plans import source_folders_of
+from tenure.spark.releases import before
 from tenure.spark.source_plans import sources_of
 
 pytestmark = pytest.mark.spark
@@ -19,17 +19,6 @@ EVOLUTION = {
     "spark.sql.streaming.offsetLog.formatVersion": "2",
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
 }
-
-
-class Maps(DataSource):
-    """A source of Python."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "maps"
-
-    def schema(self) -> str:
-        return "id long"
 
 
 class Reads:
@@ -57,7 +46,20 @@ def found(rows: DataFrame) -> list[tuple[str, str, str]]:
     return [(source.folder, source.kind, source.told) for source in sources_of(rows)]
 
 
+@pytest.mark.skipif(before("4.0"), reason="Spark has sources of Python from 4.0 on")
 def test_the_kinds_and_the_words_of_sources(spark: SparkSession, reads: Reads) -> None:
+    from pyspark.sql.datasource import DataSource
+
+    class Maps(DataSource):
+        """A source of Python."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "maps"
+
+        def schema(self) -> str:
+            return "id long"
+
     spark.dataSource.register(Maps)
     maps = spark.readStream.format("maps").option("Feed", "a").option("token", "secret").load()
     rate = spark.readStream.format("rate").option("rowsPerSecond", 5).load().selectExpr("value as id")
@@ -99,6 +101,7 @@ def test_the_folders_are_those_of_the_running_query(reads: Reads, tmp_path: Path
         query.stop()
 
 
+@pytest.mark.skipif(before("4.2"), reason="Spark has names of sources from 4.2 on")
 def test_a_source_with_a_name_is_known_by_its_name(reads: Reads) -> None:
     for name, value in EVOLUTION.items():
         reads.spark.conf.set(name, value)

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from tenure.clock import Clock, SystemClock
 from tenure.errors import UsageError
+from tenure.s3_settings import name_credentials_for_java
 from tenure.spark.connectors import settings_beside
 from tenure.spark.coordinates import Connector
 from tenure.spark.fetching import fetched, fetching_alone
@@ -104,6 +105,7 @@ def start_session(
         else:
             builder = builder.config(setting, value)
     _log_no_copies()
+    name_credentials_for_java()
     _choose_python({**submitted, **conf}, local=chosen is None or chosen.startswith("local"))
     settings = {**submitted, **conf}
     written = os.path.getsize(log) if os.path.exists(log) else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.sinks.delta.sink import Delta
 from tenure.sinks.sink import Batch, OutputMode
+from tenure.spark.releases import before
 from tests.spark.sinks.support import a_sink, rows_of, write
 
 pytestmark = pytest.mark.spark
@@ -84,6 +86,16 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self.query.stop()
+
+
+@pytest.fixture(autouse=True)
+def old_days(spark: SparkSession) -> Iterator[None]:
+    """Spark 3.5 asks whether a file that it did not write has days before 1900 by today's calendar."""
+    name = "spark.sql.parquet.datetimeRebaseModeInRead"
+    if before("4.0"):
+        spark.conf.set(name, "CORRECTED")
+    yield
+    spark.conf.unset(name)
 
 
 @pytest.fixture
