@@ -20,6 +20,7 @@ from tests.kit.waiting import NEVER_S
 BUCKET: Final = "pipelines"
 _KEY, _SECRET = "tenure", "of-the-tests"
 _PROBE: Final = ".probe"
+_SOCKETS: Final = Path("/tmp")
 
 
 class SeaweedFs(Servers):
@@ -57,6 +58,14 @@ class SeaweedFs(Servers):
         self.nodes = (GroupProcess(command, log=folder / "log"),)
         servers = (f"-master=127.0.0.1:{master}.{master_grpc}", f"-filer=127.0.0.1:{filer}.{filer_grpc}")
         self._shell = (command[0], "shell", *servers)
+        self._rpc_ports = (master_grpc, volume_grpc, filer_grpc, s3_grpc)
+
+    def close(self) -> None:
+        """Kill the server, and remove the sockets that it leaves in a folder which no flag names."""
+        super().close()
+        for port in self._rpc_ports:
+            for left in _SOCKETS.glob(f"seaweedfs-*-grpc-{port}.sock"):
+                left.unlink(missing_ok=True)
 
     def answers(self, number: int) -> bool:
         """Whether an object can be written: S3 answers some time before the first volume can be written to."""
