@@ -30,6 +30,7 @@ from tests.mutants.of_pages import OF_PAGES
 from tests.mutants.of_postgres import OF_POSTGRES, OF_SQL
 from tests.mutants.of_puts import OF_PUTS
 from tests.mutants.of_removals import OF_REMOVALS
+from tests.mutants.of_resumptions import OF_RESUMPTIONS
 from tests.mutants.of_s3_store import OF_S3_STORE
 from tests.mutants.of_services import OF_SERVICES
 from tests.mutants.of_storage import OF_STORAGE
@@ -56,6 +57,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_DECLARATIONS,
     *OF_SWEEPS,
     *OF_REMOVALS,
+    *OF_RESUMPTIONS,
     *OF_SERVICES,
     *OF_UPSERTS,
     *OF_OWNERS,
