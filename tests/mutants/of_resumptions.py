@@ -124,6 +124,12 @@ OF_RESUMPTIONS: Final = (
         (SEEDS + "test_a_lost_partition_is_none_that_never_was",),
     ),
     Mutant(
+        "a-snapshot-of-4-0-as-it-is",
+        "a newer Spark gets the snapshots of 4.0, which it refuses",
+        (Change(COPY, "if self._point.newer and", "if False and"),),
+        (SEEDS + "test_a_snapshot_of_spark_4_0_is_as_its_readers_want_it",),
+    ),
+    Mutant(
         "a-folder-like-a-file",
         "an empty folder of a source is missed as a file",
         (Change(COPY, "if entry.folder else [path]", "or [path]"),),

@@ -49,6 +49,7 @@ from tenure.rundirs.state_files import (
     state_chain,
     stores_found,
     version_of,
+    with_metadata_of_today,
     without_nullability,
 )
 
@@ -73,6 +74,8 @@ class SeedPoint:
     owed_at_ms: int | None = None
     """When a batch without data that Spark owes after a `committed` batch is planned, in milliseconds since 1970; None:
     it is not planned."""
+    newer: bool = False
+    """Spark 4.1 or newer goes on, which reads no snapshot as Spark 4.0 wrote it."""
 
     @property
     def state_version(self) -> int:
@@ -341,7 +344,11 @@ class StateCopy:
             return files_of_zip(self._source.read(path), where=self._source.where(path))
         # Read from the target: the source's zip may have been replaced since it was taken.
         if path not in self._mirrored.tables:
-            self._mirrored.tables[path] = files_of_zip(self._target.read(path), where=self._source.where(path))
+            data, where = self._target.read(path), self._source.where(path)
+            if self._point.newer and (today := with_metadata_of_today(data, where=where)) is not None:
+                self._target.drop(path)  # it may be the source's own file
+                self._target.write(path, today)
+            self._mirrored.tables[path] = files_of_zip(data, where=where)
         return self._mirrored.tables[path]
 
     def ids_of_commit(self, batch: int) -> StateIds | None:

@@ -233,6 +233,23 @@ def files_of_zip(data: bytes, *, where: str) -> dict[str, int]:
         raise corrupt(where, f"does not decode: {error!r}") from error
 
 
+def with_metadata_of_today(data: bytes, *, where: str) -> bytes | None:
+    """The RocksDB zip of Spark 4.0 as newer releases read it; None: it is so already. Spark 4.0 gave the metadata the
+    number of the checkpoint format, and a newer release refuses any other than 1. Raises CorruptRunDirectory."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if not archive.read("metadata").startswith(b"v2\n"):
+                return None
+            made = io.BytesIO()
+            with zipfile.ZipFile(made, "w") as anew:
+                for entry in archive.infolist():
+                    content = archive.read(entry)
+                    anew.writestr(entry, b"v1" + content[2:] if entry.filename == "metadata" else content)
+            return made.getvalue()
+    except _UNREADABLE_ZIP as error:
+        raise corrupt(where, f"does not decode: {error!r}") from error
+
+
 def _entries(content: dict[str, object], name: str) -> list[dict[str, str]]:
     entries = content.get(name) or []
     if not isinstance(entries, list):

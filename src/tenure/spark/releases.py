@@ -319,6 +319,9 @@ def settings_to_go_on(state_format: Callable[[], int | None]) -> Mapping[str, st
     return {_STATE_FORMAT: "1"}
 
 
+READS_NO_METADATA_OF_4_0: Final = not before("4.1")
+"""Whether a snapshot of RocksDB that Spark 4.0 wrote in checkpoint format 2 has to be changed before it is read."""
+
 KAFKA_COUNTS_UNASKED: Final = before("4.2") and not before("4.1")
 """Whether Spark's source of Kafka counts after each batch how far the query is behind, though it has not asked for the
 newest offsets. It asks before it plans a batch. After a batch that was planned before the query's start, it counts with

@@ -27,6 +27,7 @@ from tenure.rundirs.state_copy import SeedPoint, Stopped, copy_ahead
 from tenure.scope_context import ScopeContext
 from tenure.spark.errors import SPARK_ERRORS
 from tenure.spark.kept_tables import KeptTables
+from tenure.spark.releases import READS_NO_METADATA_OF_4_0
 from tenure.takeover.snapshots import Snapshots, States
 from tenure.wording import sentence
 
@@ -224,7 +225,8 @@ class Mirrors:
         return has_commit(f"{self._storage}/{newest.run_directory}", newest.batch)
 
     def _fill(self, mirror: _Mirror, newest: Checkpoint, *, epoch: int, done: bool) -> None:
-        point = SeedPoint(newest.batch, newest.offsets, done, newest.folders, newest.kinds)
+        newer = READS_NO_METADATA_OF_4_0
+        point = SeedPoint(newest.batch, newest.offsets, done, newest.folders, newest.kinds, newer=newer)
         if mirror.mirrored is None:
             mirror.path = str(RunName.new(mirror.query, epoch=epoch, member=self._member))
             mirror.epoch, mirror.source = epoch, newest.run_directory

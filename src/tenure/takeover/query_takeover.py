@@ -28,6 +28,7 @@ from tenure.rundirs.seed_logs import decode_query_id
 from tenure.rundirs.seeding import seed_mirrored
 from tenure.rundirs.state_copy import SeedPoint
 from tenure.scope_context import ScopeContext
+from tenure.spark.releases import READS_NO_METADATA_OF_4_0
 from tenure.takeover.mirror import Mirrors
 
 
@@ -169,7 +170,13 @@ class QueryTakeover:
         """Fill a run directory, and return its path below the storage."""
         began_s = self._clock.monotonic_s()
         owed_at_ms = int(self._clock.now().timestamp() * 1000) if without_data else None
-        point = SeedPoint(newest.batch, committed=way.done, owed_at_ms=owed_at_ms, **self._plan_of(newest))
+        point = SeedPoint(
+            newest.batch,
+            committed=way.done,
+            owed_at_ms=owed_at_ms,
+            newer=READS_NO_METADATA_OF_4_0,
+            **self._plan_of(newest),
+        )
         ahead = None if point.moves else self._seed_mirror(way.source, point)
         if ahead is None:
             source = RunDirectory(f"{self._storage}/{way.source}")

@@ -45,7 +45,7 @@ from tenure.spark.caller_threads import CallerThread
 from tenure.spark.errors import SPARK_ERRORS, one_line
 from tenure.spark.kept_tables import KeptTables
 from tenure.spark.own_folders import hold, release
-from tenure.spark.releases import settings_to_go_on
+from tenure.spark.releases import READS_NO_METADATA_OF_4_0, settings_to_go_on
 from tenure.storage.urls import hadoop_url
 
 ROUNDS = 3
@@ -272,6 +272,7 @@ class Rehearsals:
             folders=planned.folders,
             kinds=planned.kinds,
             moves=moves_between(planned.paths, stream.sources),
+            newer=READS_NO_METADATA_OF_4_0,
         )
         if self._tables is None:
             seed(source, directory, point, query_id=query_id)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -140,6 +141,31 @@ def test_tables_without_a_unique_name_are_copied(source: str, tmp_path: Path) ->
     target = str(tmp_path / "target")
     assert seed_without_tables(source, target, SeedPoint(10, offsets_of(10)), query_id="its own") == {}
     assert {"state/0/0/SSTs/8.sst", "state/0/1/SSTs/8.sst"} <= content_of(target).keys()
+
+
+def as_of_4_0(source: str) -> None:
+    """Let the snapshots be as Spark 4.0 writes them."""
+    for path in Path(source, "state/0").glob("*/*.zip"):
+        with zipfile.ZipFile(path) as archive:
+            metadata = archive.read("metadata")
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("CURRENT", b"MANIFEST")
+            archive.writestr("metadata", b"v2" + metadata[2:])
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_snapshot_of_spark_4_0_is_as_its_readers_want_it(source: str, tmp_path: Path, newer: bool) -> None:
+    """Spark 4.1 and newer took no snapshot of 4.0, so each takeover with them failed."""
+    as_of_4_0(source)
+    before = content_of(source)
+    seed(source, str(tmp_path / "target"), SeedPoint(10, offsets_of(10), newer=newer))
+    for partition in range(2):
+        path = f"state/0/{partition}/8_{state_id(8, partition)}.zip"
+        with zipfile.ZipFile(tmp_path / "target" / path) as archive:
+            assert archive.read("metadata")[:3] == (b"v1\n" if newer else b"v2\n")
+            assert archive.read("CURRENT") == b"MANIFEST"
+        assert table_of(8, partition) in content_of(str(tmp_path / "target"))
+    assert content_of(source) == before, "a local file has one content under both names"
 
 
 def test_batch_0_needs_only_where_the_sources_began(source: str, tmp_path: Path) -> None:
