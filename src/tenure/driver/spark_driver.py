@@ -219,9 +219,8 @@ class SparkDriver:
                 ended = running.wait(term, stop=stop, finish=finish, start_again=self._start_again)
                 if ended is Ended.STOPPED and not stop.is_set():
                     finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
-                if (
-                    ended is Ended.IDLE
-                ):  # no batch begins any more: the streams are idle once their last batches are done
+                if ended is Ended.IDLE:
+                    # No batch begins any more: the streams are idle once their last batches are done.
                     ended = finish_batches(streams, running, term, stop=stop, finish=finish, clock=clock)
                 # From here on queries end because they are stopped.
                 failed = [
