@@ -171,7 +171,7 @@ def test_a_driver_is_killed(stage: Stage) -> None:
 
 
 def test_a_driver_hangs(stage: Stage) -> None:
-    stage.led()
+    stage.led(driver_silence="15s")  # a person looks more than once before it is killed
     before = stage.samples()
     stage.order("anna", silent=True)
     sees(

@@ -25,7 +25,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tenure.checkpoints.source import FILES, kinds_of, sources_beside
-from tenure.rundirs.state_files import checksums_of
 from tenure.spark.plans import source_folders_of
 from tenure.spark.releases import before
 from tenure.spark.source_plans import sources_of
@@ -233,7 +232,6 @@ class Recorder:
             folders: list[tuple[str, ...]] = []
             output = run(self._spark, kind, format_, root / "input", directory, folders=folders)
             assert len(output) >= BATCHES - 1, f"{name}: the run had too few batches: {sorted(output)}"
-            without_late_full_files(directory)
             known[name, format_] = Recorded(kind, format_, directory, root / "input", output, folders[0])
         return known[name, format_]
 
@@ -370,20 +368,14 @@ def remove(directory: Path, pattern: str) -> list[str]:
     return [str(path.relative_to(directory)) for path in found]
 
 
-CUT = 11
-"""The batch at which the tests cut a run: a compact source log is in its seed."""
-
-
-def without_late_full_files(directory: Path) -> None:
-    """Remove the full state files of the versions at the cut where change files say the same. When the maintenance
-    writes them depends on the load of the machine, and the tests leave out change files of just these versions."""
-    for path in (directory / "state").rglob("*.*"):
-        stem, _, kind = path.name.partition(".")
-        changes = [path.with_name(f"{stem}.{other}") for other in ("changelog", "delta")]
-        is_full = kind in ("zip", "snapshot") and int(stem.partition("_")[0]) in (CUT, CUT + 1)
-        if is_full and any(other.exists() for other in changes):
-            for name in (str(path), *checksums_of(str(path))):
-                Path(name).unlink(missing_ok=True)
+def cut(recorded: Recorded) -> int:
+    """The newest batch N from 9 on, so that a compact source log is in the seed, with change files to load for both
+    the state before N and the state after it."""
+    state = recorded.directory / "state"
+    full = {
+        int(path.name.split("_")[0].split(".")[0]) for kind in ("zip", "snapshot") for path in state.rglob(f"*.{kind}")
+    }
+    return next((batch for batch in (11, 10, 9, 12) if not full & {batch, batch + 1}), 11)
 
 
 def files_below(directory: Path) -> set[str]:

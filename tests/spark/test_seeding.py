@@ -21,12 +21,12 @@ from tenure.spark.releases import before
 from tests.draw import seeds_of
 from tests.spark.recorded_runs import (
     BATCHES,
-    CUT,
     Recorded,
     Recorder,
     Recordings,
     Rows,
     copy_of,
+    cut,
     error_of,
     files_below,
     moved_away,
@@ -102,7 +102,7 @@ def test_goes_on_in_a_seed(
     spark: SparkSession, recorder: Recorder, tmp_path: Path, case: tuple[str, str], committed: bool
 ) -> None:
     recorded = recorder.record(*case)
-    batch = CUT
+    batch = cut(recorded)
     target = tmp_path / "a seed+1%"
     seeded = seed_from(recorded, target, batch, committed=committed)
     assert seeded == len(files_below(target)) < len(files_below(recorded.directory))
@@ -117,7 +117,7 @@ def test_goes_on_in_a_mirror_that_followed_the_leader(
     spark: SparkSession, recorder: Recorder, tmp_path: Path, case: tuple[str, str]
 ) -> None:
     recorded = recorder.record(*case)
-    batch = CUT
+    batch = cut(recorded)
     mirrored = Mirrored(RunDirectory(str(recorded.directory)), RunDirectory(str(tmp_path / "mirror")))
     for number in range(batch - 6, batch):
         point = SeedPoint(number, read_offsets(str(recorded.directory), number))
@@ -164,7 +164,7 @@ def test_a_batch_without_data_before_new_data_changes_no_row(
     spark: SparkSession, recorder: Recorder, tmp_path: Path
 ) -> None:
     recorded = recorder.record("windows", "2")
-    batch = CUT
+    batch = cut(recorded)
     seed_from(recorded, tmp_path / "seed", batch, committed=True, owed_at_ms=0)
     found, wanted = go_on(spark, recorded, tmp_path / "seed"), rows_from(recorded.output, batch + 1)
     assert sorted(chain.from_iterable(found.values())) == sorted(chain.from_iterable(wanted.values()))
@@ -198,7 +198,7 @@ def test_the_log_of_a_source_is_compacted_as_before_after_each_takeover(
 def test_a_seed_of_a_seed(spark: SparkSession, recorder: Recorder, tmp_path: Path, name: str) -> None:
     """Two takeovers in one batch, then one after the second leader went on: the schema's path moves each time."""
     recorded = recorder.record(name, "2")
-    batch = CUT
+    batch = cut(recorded)
     offsets = read_offsets(str(recorded.directory), batch)
     first, second, third = (tmp_path / part for part in ("first", "second", "third"))
     seed(str(recorded.directory), first.as_uri(), SeedPoint(batch, offsets))
@@ -218,7 +218,7 @@ def test_the_run_leaves_the_files_that_it_shares_with_the_source_as_they_are(
     recorded = recorder.record("aggregation", "1")
     source = copy_of(recorded.directory, tmp_path / "source")
     before = {name: (source / name).read_bytes() for name in files_below(source)}
-    batch = CUT
+    batch = cut(recorded)
     seed(str(source), str(tmp_path / "seed"), SeedPoint(batch, read_offsets(str(source), batch)))
     assert any((tmp_path / "seed" / name).stat().st_nlink > 1 for name in files_below(tmp_path / "seed"))
     run(spark, recorded.kind, "1", recorded.input, tmp_path / "seed")
@@ -232,7 +232,7 @@ class Killed(Exception):
 
 def test_a_half_seeded_directory_does_not_start(spark: SparkSession, recorder: Recorder, tmp_path: Path) -> None:
     recorded = recorder.record("aggregation", "2")
-    batch = CUT
+    batch = cut(recorded)
     offsets = read_offsets(str(recorded.directory), batch)
     heard: list[str] = []
     with announced(heard.append):

@@ -24,10 +24,10 @@ from tenure.rundirs.state_copy import SeedPoint
 from tenure.spark.releases import before
 from tests.draw import seeds_of
 from tests.spark.recorded_runs import (
-    CUT,
     Recorded,
     Recorder,
     copy_of,
+    cut,
     error_of,
     remove,
     run,
@@ -120,7 +120,7 @@ def test_left_out(spark: SparkSession, recorder: Recorder, tmp_path: Path, row: 
     if before(row.since):
         pytest.skip("this release has no such file")
     recorded = recorder.record(row.name, row.format_)
-    batch = CUT
+    batch = cut(recorded)
     version = batch + 1 if row.committed else batch
     offsets = read_offsets(str(recorded.directory), batch)
     target = tmp_path / "seed"
@@ -152,7 +152,7 @@ def test_a_schema_path_that_was_not_rewritten_reads_the_old_directory(
     spark: SparkSession, recorder: Recorder, tmp_path: Path
 ) -> None:
     recorded = recorder.record(PROCESSOR, "2")
-    batch = CUT
+    batch = cut(recorded)
     target = tmp_path / "seed"
     seed(str(recorded.directory), str(target), SeedPoint(batch, read_offsets(str(recorded.directory), batch)))
     operator = target / "state/0/_metadata/v2/0"
@@ -176,7 +176,7 @@ def test_a_change_file_that_lost_its_end(
     if checked and before("4.1"):
         pytest.skip("this release writes no checksum files")
     recorded = recorder.record(AGGREGATION, "2")
-    batch = CUT
+    batch = cut(recorded)
     target = tmp_path / "seed"
     seed(str(recorded.directory), str(target), SeedPoint(batch, read_offsets(str(recorded.directory), batch)))
     shortened = next((target / "state/0/0").glob(f"{batch}[_.]*changelog"))
@@ -194,7 +194,7 @@ def test_a_change_file_that_lost_its_end(
 def test_a_planned_batch_with_other_offsets_runs_those(spark: SparkSession, recorder: Recorder, tmp_path: Path) -> None:
     """The plan is what the caller says, not what the former owner's directory says by now."""
     recorded: Recorded = recorder.record("stateless", "1")
-    batch = CUT
+    batch = cut(recorded)
     offsets = read_offsets(str(recorded.directory), batch + 1)
     target = tmp_path / "seed"
     seed(str(recorded.directory), str(target), SeedPoint(batch, offsets))
