@@ -59,7 +59,7 @@ def test_a_member_that_is_asked_to_stop_resigns_first(place: Place, number: int,
     place.feed(1)
     # A ttl that a machine which stalls for some seconds does not use up: if it does so while the member stops, a
     # session of 2 s ends, and with it the term, before it is resigned.
-    with member(place, place.pipeline(COPY), "anna", "--ttl", "10s") as running:
+    with member(place, place.pipeline(COPY), "anna", "--ttl", "30s") as running:
         running.wait_for("BatchCommitted")
         process = process_of(running, place)
         processes = [process, *process.children(recursive=True)]
@@ -95,8 +95,8 @@ def test_a_second_interrupt_does_not_wait_for_the_batch(place: Place) -> None:
 @only_if_drawn(QUARTERS[1])
 def test_a_jvm_that_dies_costs_the_term_and_the_member_leads_again(place: Place) -> None:
     place.feed(1)
-    # A ttl that a disk which stalls for a second or two does not use up: no session is to end here.
-    with member(place, place.pipeline(COPY), "anna", "--ttl", "10s") as running:
+    # A ttl that a disk that stalls for seconds does not use up: no session is to end here.
+    with member(place, place.pipeline(COPY), "anna", "--ttl", "30s") as running:
         running.wait_for("BatchCommitted")
         driver = psutil.Process(running.driver())
         processes = [driver, *driver.children(recursive=True)]

@@ -236,8 +236,8 @@ def test_a_target_in_postgresql(postgres: PostgresServer, monkeypatch: pytest.Mo
 
 def test_a_user_of_postgresql_who_may_make_no_table(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with postgres.connect() as connection:
-        connection.execute("create role reader login password 'reads'")
-    why = asked(postgres.url.replace(f"{USER}@", "reader@"), "reads", monkeypatch)
+        connection.execute("create role onlooker login password 'reads'")
+    why = asked(postgres.url.replace(f"{USER}@", "onlooker@"), "reads", monkeypatch)
     assert why.endswith(
-        "user 'reader' may not create tables in schema 'public'; grant create on schema public to reader"
+        "user 'onlooker' may not create tables in schema 'public'; grant create on schema public to onlooker"
     )
