@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from tenure.progress import Counter
 from tenure.rundirs.run_directory import RunDirectory
@@ -69,6 +70,13 @@ class Mirrored:
         copy()
         self.begun.remove(path)
         self.files.add(path)
+
+    def change(self, path: str, data: bytes) -> None:
+        """Give a file that was brought another content, in a file of its own: it may be the source's, under another
+        name. If that fails, the file is brought again."""
+        self.files.discard(path)
+        self.begun.add(path)
+        self.bring(path, partial(self.target.write, path, data))
 
     def add_snapshot(self, folder: str, path: str) -> None:
         """Note the zip of a snapshot that was made in `target`, and remove the older snapshot. Raises StorageError,

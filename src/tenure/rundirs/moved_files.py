@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from tenure.checkpoints.source import FILES, Source
 from tenure.errors import DeclaredOtherwise, StorageError
 from tenure.rundirs.run_directory import RunDirectory
-from tenure.rundirs.seed_logs import last_entry, newest_of_log, source_folders
+from tenure.rundirs.seed_logs import check_source_entry, last_entry, newest_of_log, source_folders
 from tenure.spark.errors import one_line
 
 _URL: Final = re.compile(r"(?:(?P<scheme>[A-Za-z][\w+.-]*):)?(?P<slashes>//(?P<host>[^/]*))?(?P<path>/.*)\Z")
@@ -143,8 +143,11 @@ def _newest_files(directory: RunDirectory, folder: str, offset: str | None) -> l
     where = f"sources/{folder}"
     last = last_entry(offset, where=f"the newest plan, source {folder}")
     name = newest_of_log(directory.list(where), last)
-    lines = [] if name is None else directory.read_text(f"{where}/{name}").rstrip("\n").split("\n")[1:]
-    return [json.loads(line) for line in lines[-_COMPARED:]]
+    if name is None:
+        return []
+    text = directory.read_text(f"{where}/{name}")
+    check_source_entry(text, where=directory.where(f"{where}/{name}"))
+    return [json.loads(line) for line in text.rstrip("\n").split("\n")[1:][-_COMPARED:]]
 
 
 def _check_not_swapped(folder: str, moves: Mapping[str, Move], *, query: str) -> None:

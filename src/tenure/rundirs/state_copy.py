@@ -346,8 +346,7 @@ class StateCopy:
         if path not in self._mirrored.tables:
             data, where = self._target.read(path), self._source.where(path)
             if self._point.newer and (today := with_metadata_of_today(data, where=where)) is not None:
-                self._target.drop(path)  # it may be the source's own file
-                self._target.write(path, today)
+                self._mirrored.change(path, today)
             self._mirrored.tables[path] = files_of_zip(data, where=where)
         return self._mirrored.tables[path]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenure.checkpoints.source import ANOTHER, FILES, KAFKA, Source
-from tenure.errors import DeclaredOtherwise
+from tenure.errors import CorruptRunDirectory, DeclaredOtherwise
 from tenure.rundirs.moved_files import Move, check_known, check_moved, moved_entry, moves_between
 from tenure.rundirs.run_directory import RunDirectory
 from tenure.rundirs.seed_logs import newest_of_log
@@ -168,3 +168,12 @@ def test_a_source_without_files_may_be_anywhere(tmp_path: Path) -> None:
     sources = [files("file:/b"), files("", "1", kind=KAFKA)]
     offsets = 'v1\n{}\n{"logOffset":3}\n{"t":{"0":1}}'
     check_known(RunDirectory(str(tmp_path)), sources, query="q", offsets=offsets, folders=("0", "1"))
+
+
+@pytest.mark.parametrize("text", ["", "v1\n{", "v1\nnot json"])
+def test_a_damaged_log_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sources/0").mkdir(parents=True)
+    (tmp_path / "sources/0/3").write_text(text)
+    offsets = 'v1\n{}\n{"logOffset":3}'
+    with pytest.raises(CorruptRunDirectory, match="sources/0/3"):
+        check_known(RunDirectory(str(tmp_path)), [files("file:/b")], query="q", offsets=offsets, folders=("0",))

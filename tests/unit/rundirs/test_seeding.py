@@ -15,8 +15,10 @@ import pytest
 from tenure.checkpoints.source import ANOTHER, FILES, RATE
 from tenure.errors import CorruptCheckpoint, CorruptRunDirectory, StorageError
 from tenure.progress import Step
-from tenure.rundirs.seeding import seed, seed_without_tables
-from tenure.rundirs.state_copy import SeedPoint
+from tenure.rundirs.mirrored import Mirrored
+from tenure.rundirs.run_directory import RunDirectory
+from tenure.rundirs.seeding import seed, seed_mirrored, seed_without_tables
+from tenure.rundirs.state_copy import SeedPoint, copy_ahead
 from tests.support.seeds import PARTS, announced
 from tests.unit.rundirs.made_by_hand import (
     NEWEST,
@@ -166,6 +168,26 @@ def test_a_snapshot_of_spark_4_0_is_as_its_readers_want_it(source: str, tmp_path
             assert archive.read("CURRENT") == b"MANIFEST"
         assert table_of(8, partition) in content_of(str(tmp_path / "target"))
     assert content_of(source) == before, "a local file has one content under both names"
+
+
+def test_a_snapshot_that_could_not_be_changed_is_taken_again(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_of_4_0(source)
+    mirrored = Mirrored(RunDirectory(source), RunDirectory(str(tmp_path / "target")))
+    point = SeedPoint(10, offsets_of(10), newer=True)
+
+    def fails(path: str, data: bytes) -> None:
+        raise StorageError("it is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mirrored.target, "write", fails)
+        with pytest.raises(StorageError, match="it is full"):
+            copy_ahead(mirrored, point, stop=lambda: False, on_missing=lambda change: None)
+    seed_mirrored(mirrored, point)
+    for path in (tmp_path / "target/state/0").glob("*/*.zip"):
+        with zipfile.ZipFile(path) as archive:
+            assert archive.read("metadata").startswith(b"v1\n")
 
 
 def test_batch_0_needs_only_where_the_sources_began(source: str, tmp_path: Path) -> None:
